@@ -1,0 +1,325 @@
+"""Problems whose truth is known, made on the spot: nothing is downloaded or stored."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+__all__ = [
+    "Dataset",
+    "SparseLinear",
+    "friedman1",
+    "friedman2",
+    "friedman3",
+    "sinc",
+    "sparse_linear",
+]
+
+_Seed = int | np.random.RandomState | None
+
+# Standard deviation of the noise-free targets over their box, by Gauss-Legendre quadrature.
+_FRIEDMAN2_STD = 378.93943
+_FRIEDMAN3_STD = 0.316604
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A regression problem together with its truth.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    y : ndarray of shape (n,)
+        Targets with noise.
+    truth : ndarray of shape (n,)
+        The same targets without noise.
+    noise_std : float
+        Standard deviation of the noise that was added.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import sinc
+    >>> data = sinc(50, random_state=0)
+    >>> data.X.shape, data.y.shape, data.noise_std
+    ((50, 1), (50,), 0.1)
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    truth: NDArray[np.float64]
+    noise_std: float
+
+
+@dataclass(frozen=True, eq=False)
+class SparseLinear(Dataset):
+    """A linear problem in which only a few columns matter.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, m)
+        Inputs.
+    y : ndarray of shape (n,)
+        Targets with noise.
+    truth : ndarray of shape (n,)
+        ``X @ weights``.
+    noise_std : float
+        Standard deviation of the noise that was added.
+    weights : ndarray of shape (m,)
+        True weights, zeros included.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import sparse_linear
+    >>> data = sparse_linear(20, 100, 3, random_state=0)
+    >>> int((data.weights != 0).sum())
+    3
+    """
+
+    weights: NDArray[np.float64]
+
+
+def sinc(
+    n: int = 100,
+    noise: float = 0.1,
+    dim: int = 1,
+    random_state: _Seed = None,
+) -> Dataset:
+    """Draw noisy values of sin(x)/x, the standard illustration of the relevance vector machine.
+
+    In one dimension `n` equally spaced x in [-10, 10] (Tipping 2001); in two dimensions `n` points
+    uniform in the square [-10, 10]^2 with target sin|x|/|x| (Tipping & Faul 2003, section 5.1).
+
+    Parameters
+    ----------
+    n : int, default=100
+        Number of rows.
+    noise : float, default=0.1
+        Standard deviation of the Gaussian noise.
+    dim : {1, 2}, default=1
+        Number of inputs.
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    Dataset
+        Inputs, targets, truth and noise.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import sinc
+    >>> sinc(5, noise=0).truth.round(3)
+    array([-0.054, -0.192,  1.   , -0.192, -0.054])
+    >>> sinc(300, dim=2, random_state=0).X.shape
+    (300, 2)
+    """
+    n = _count("n", n, minimum=1)
+    if dim not in (1, 2):
+        raise ValueError(f"dim must be 1 or 2, got {dim!r}.")
+    rng = check_random_state(random_state)
+    if dim == 1:
+        X = np.linspace(-10.0, 10.0, n)[:, np.newaxis]
+    else:
+        X = rng.uniform(-10.0, 10.0, (n, 2))
+    # numpy's sinc has pi inside: sin(pi x) / (pi x).
+    truth = np.sinc(np.hypot.reduce(X, axis=1) / np.pi)
+    return _with_noise(X, truth, noise, rng)
+
+
+def friedman1(
+    n: int = 240,
+    noise: float = 1.0,
+    random_state: _Seed = None,
+) -> Dataset:
+    """Draw Friedman's first problem: ten inputs uniform in [0, 1], of which five matter.
+
+    The target is 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5.
+
+    Parameters
+    ----------
+    n : int, default=240
+        Number of rows.
+    noise : float, default=1.0
+        Standard deviation of the Gaussian noise.
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    Dataset
+        Inputs, targets, truth and noise.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import friedman1
+    >>> friedman1(random_state=0).X.shape
+    (240, 10)
+    """
+    rng = check_random_state(random_state)
+    X = rng.uniform(size=(_count("n", n, minimum=1), 10))
+    truth = (
+        10.0 * np.sin(np.pi * X[:, 0] * X[:, 1])
+        + 20.0 * (X[:, 2] - 0.5) ** 2
+        + 10.0 * X[:, 3]
+        + 5.0 * X[:, 4]
+    )
+    return _with_noise(X, truth, noise, rng)
+
+
+def friedman2(
+    n: int = 240,
+    noise: float | None = None,
+    random_state: _Seed = None,
+) -> Dataset:
+    """Draw Friedman's second problem: the impedance of an alternating current circuit.
+
+    The target is (x1^2 + (x2 x3 - 1/(x2 x4))^2)^(1/2) with x1 in [0, 100], x2 in [40 pi, 560 pi],
+    x3 in [0, 1] and x4 in [1, 11], all uniform.
+
+    Parameters
+    ----------
+    n : int, default=240
+        Number of rows.
+    noise : float or None, default=None
+        Standard deviation of the Gaussian noise; None for one third of the signal's (126.3).
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    Dataset
+        Inputs, targets, truth and noise.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import friedman2
+    >>> data = friedman2(random_state=0)
+    >>> data.X.shape, round(data.noise_std, 1)
+    ((240, 4), 126.3)
+    """
+    rng = check_random_state(random_state)
+    X = _circuits(_count("n", n, minimum=1), rng)
+    truth = np.hypot(X[:, 0], _reactance(X))
+    return _with_noise(X, truth, _FRIEDMAN2_STD / 3 if noise is None else noise, rng)
+
+
+def friedman3(
+    n: int = 240,
+    noise: float | None = None,
+    random_state: _Seed = None,
+) -> Dataset:
+    """Draw Friedman's third problem: the phase angle of an alternating current circuit.
+
+    The target is arctan((x2 x3 - 1/(x2 x4)) / x1), with the inputs of `friedman2`.
+
+    Parameters
+    ----------
+    n : int, default=240
+        Number of rows.
+    noise : float or None, default=None
+        Standard deviation of the Gaussian noise; None for one third of the signal's (0.106).
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    Dataset
+        Inputs, targets, truth and noise.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import friedman3
+    >>> data = friedman3(random_state=0)
+    >>> data.X.shape, round(data.noise_std, 3)
+    ((240, 4), 0.106)
+    """
+    rng = check_random_state(random_state)
+    X = _circuits(_count("n", n, minimum=1), rng)
+    # arctan2 is finite where x1 = 0, and equal to the arctan of the ratio since x1 >= 0.
+    truth = np.arctan2(_reactance(X), X[:, 0])
+    return _with_noise(X, truth, _FRIEDMAN3_STD / 3 if noise is None else noise, rng)
+
+
+def sparse_linear(
+    n: int = 500,
+    m: int = 2000,
+    k: int = 30,
+    snr_db: float = 20.0,
+    random_state: _Seed = None,
+) -> SparseLinear:
+    """Draw a linear problem with `m` Gaussian columns, `k` of which have a weight of +-1.
+
+    Parameters
+    ----------
+    n : int, default=500
+        Number of rows.
+    m : int, default=2000
+        Number of columns, each standard normal.
+    k : int, default=30
+        Number of columns that matter; 0 gives pure noise of variance one.
+    snr_db : float, default=20.0
+        Ratio of the variances of signal and noise in decibels; infinity for no noise.
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    SparseLinear
+        Inputs, targets, truth, noise and the true weights.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import sparse_linear
+    >>> data = sparse_linear(50, 200, k=4, snr_db=20, random_state=0)
+    >>> data.X.shape, data.noise_std
+    ((50, 200), 0.2)
+    """
+    n, m = _count("n", n, minimum=1), _count("m", m, minimum=1)
+    k = _count("k", k, minimum=0)
+    if k > m:
+        raise ValueError(f"k must be at most m = {m}, got {k}.")
+    if math.isnan(snr_db) or snr_db == -math.inf:
+        raise ValueError(f"snr_db must be a number or infinity, got {snr_db!r}.")
+    rng = check_random_state(random_state)
+    X = rng.standard_normal((n, m))
+    weights = np.zeros(m)
+    weights[rng.choice(m, k, replace=False)] = rng.choice([-1.0, 1.0], k)
+    # The signal's variance is k: a sum of k independent columns of variance one.
+    noise = math.sqrt(k) * 10.0 ** (-snr_db / 20.0) if k else 1.0
+    data = _with_noise(X, X @ weights, noise, rng)
+    return SparseLinear(data.X, data.y, data.truth, data.noise_std, weights)
+
+
+def _circuits(n: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    low = [0.0, 40.0 * np.pi, 0.0, 1.0]
+    high = [100.0, 560.0 * np.pi, 1.0, 11.0]
+    return rng.uniform(low, high, (n, 4))
+
+
+def _reactance(X: NDArray[np.float64]) -> NDArray[np.float64]:
+    reactance: NDArray[np.float64] = X[:, 1] * X[:, 2] - 1.0 / (X[:, 1] * X[:, 3])
+    return reactance
+
+
+def _with_noise(
+    X: NDArray[np.float64],
+    truth: NDArray[np.float64],
+    noise: float,
+    rng: np.random.RandomState,
+) -> Dataset:
+    if not (math.isfinite(noise) and noise >= 0):
+        raise ValueError(f"noise must be a finite number, zero or more, got {noise!r}.")
+    y = truth + noise * rng.standard_normal(truth.shape)
+    return Dataset(X, y, truth, float(noise))
+
+
+def _count(name: str, value: int, minimum: int) -> int:
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} must be an integer, {minimum} or more, got {value!r}.")
+    return int(value)

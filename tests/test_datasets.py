@@ -1,0 +1,130 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from sparsebayes import datasets
+
+GENERATORS = {
+    "sinc": datasets.sinc,
+    "sinc2": lambda n, **kw: datasets.sinc(n, dim=2, **kw),
+    "friedman1": datasets.friedman1,
+    "friedman2": datasets.friedman2,
+    "friedman3": datasets.friedman3,
+}
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS.keys())
+def test_noise_is_what_was_asked_for(make):
+    data = make(4000, random_state=0)
+    residual = data.y - data.truth
+    assert data.noise_std > 0
+    assert residual.std() == pytest.approx(data.noise_std, rel=0.04)
+    assert abs(residual.mean()) < 4 * data.noise_std / np.sqrt(4000)
+    quiet = make(40, noise=0.0, random_state=0)
+    np.testing.assert_array_equal(quiet.y, quiet.truth)
+
+
+@pytest.mark.parametrize("make", GENERATORS.values(), ids=GENERATORS.keys())
+def test_same_seed_same_data(make):
+    a, b, c = (make(30, random_state=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(a.X, b.X)
+    np.testing.assert_array_equal(a.y, b.y)
+    assert not np.array_equal(a.y, c.y)
+
+
+def test_drawing_leaves_the_global_generator_alone():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - the legacy state is the subject
+    datasets.sparse_linear(10, 20, 2, random_state=3)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_sinc_is_sin_x_over_x():
+    data = datasets.sinc(101, random_state=0)
+    x = data.X[:, 0]
+    assert x[0] == -10
+    assert x[-1] == 10
+    np.testing.assert_allclose(np.diff(x), 0.2)
+    away = x != 0
+    np.testing.assert_allclose(data.truth[away], np.sin(x[away]) / x[away])
+    assert data.truth[50] == 1.0
+
+
+def test_sinc_in_two_dimensions_depends_on_the_radius():
+    data = datasets.sinc(5000, dim=2, random_state=0)
+    r = np.sqrt((data.X**2).sum(axis=1))
+    np.testing.assert_allclose(data.truth, np.sin(r) / r)
+    assert data.X.min() < -9.9
+    assert data.X.max() > 9.9
+    assert np.abs(data.X).max() <= 10
+
+
+def test_friedman1_uses_five_of_ten_inputs():
+    data = datasets.friedman1(6, random_state=0)
+    x = data.X.T
+    expected = 10 * np.sin(np.pi * x[0] * x[1]) + 20 * (x[2] - 0.5) ** 2 + 10 * x[3] + 5 * x[4]
+    np.testing.assert_allclose(data.truth, expected)
+    assert data.X.shape == (6, 10)
+
+
+@pytest.mark.parametrize("make", [datasets.friedman2, datasets.friedman3])
+def test_friedman_circuits(make):
+    data = make(20000, random_state=0)
+    low, high = [0, 40 * np.pi, 0, 1], [100, 560 * np.pi, 1, 11]
+    assert (data.X >= low).all()
+    assert (data.X <= high).all()
+    np.testing.assert_allclose(data.X.mean(axis=0), np.add(low, high) / 2, rtol=0.02)
+    x = data.X.T
+    inner = x[1] * x[2] - 1 / (x[1] * x[3])
+    if make is datasets.friedman2:
+        np.testing.assert_allclose(data.truth, np.sqrt(x[0] ** 2 + inner**2))
+    else:
+        np.testing.assert_allclose(data.truth, np.arctan(inner / x[0]))
+    # The documented default: one third of the signal's standard deviation.
+    assert data.truth.std() / 3 == pytest.approx(data.noise_std, rel=0.02)
+
+
+def test_sparse_linear():
+    data = datasets.sparse_linear(2000, 300, 30, snr_db=20, random_state=0)
+    assert data.X.shape == (2000, 300)
+    values, counts = np.unique(data.weights, return_counts=True)
+    np.testing.assert_array_equal(values, [-1, 0, 1])
+    assert counts[1] == 270
+    np.testing.assert_allclose(data.X.std(axis=0), 1, atol=0.1)
+    np.testing.assert_allclose(data.truth, data.X @ data.weights)
+    ratio = 10 * np.log10(data.truth.var() / (data.y - data.truth).var())
+    assert ratio == pytest.approx(20, abs=0.5)
+
+
+def test_sparse_linear_limits():
+    silent = datasets.sparse_linear(10, 5, 5, snr_db=np.inf, random_state=0)
+    np.testing.assert_array_equal(silent.y, silent.truth)
+    assert (silent.weights != 0).all()
+    noise = datasets.sparse_linear(10, 5, 0, random_state=0)
+    assert noise.noise_std == 1
+    assert not noise.truth.any()
+    assert noise.y.any()
+
+
+def test_datasets_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        datasets.sinc(5).y = None
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: datasets.sinc(0), "n must be an integer, 1 or more, got 0"),
+        (lambda: datasets.sinc(2.5), "n must be an integer"),
+        (lambda: datasets.sinc(True), "n must be an integer"),
+        (lambda: datasets.sinc(5, dim=3), "dim must be 1 or 2, got 3"),
+        (lambda: datasets.sinc(5, noise=-1), "noise must be a finite number"),
+        (lambda: datasets.friedman1(5, noise=np.nan), "noise must be a finite number"),
+        (lambda: datasets.friedman2(-1), "n must be an integer"),
+        (lambda: datasets.sparse_linear(5, 3, 4), "k must be at most m = 3, got 4"),
+        (lambda: datasets.sparse_linear(5, 3, 1, snr_db=np.nan), "snr_db must be a number"),
+    ],
+)
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
