@@ -1,5 +1,31 @@
 """Sparse Bayesian learning: the few basis functions the data support, with error bars."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["RVR", "SparseBayesRegressor", "__version__", "load"]
+
+if TYPE_CHECKING:
+    from sparsebayes.estimators import RVR, SparseBayesRegressor
+    from sparsebayes.persistence import load
+
+# Imported on first use: scikit-learn takes seconds to import, `sparsebayes --help` must not.
+_HOMES = {
+    "RVR": "estimators",
+    "SparseBayesRegressor": "estimators",
+    "load": "persistence",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))
