@@ -1,0 +1,315 @@
+"""Model files: arrays and JSON in one zip, no pickle, so that loading one runs no code.
+
+A model file is a zip archive without compression that holds
+
+``model.json``
+    the format and its version, the version of sparsebayes that wrote it, the estimator's class
+    (from a fixed list), its constructor parameters, fitted scalars and the posterior's description;
+``arrays/NAME.npy``
+    one file in NumPy's own format for each array of the posterior: active atoms only, so the size
+    depends neither on the number of training rows nor on the size of the dictionary.
+
+Constructor parameters come back as they were if they are numbers, strings, short arrays, lists,
+dictionaries or hyperpriors and dictionaries of this package. Others (a ``RandomState``, a long
+array of centers) are recorded by their ``repr`` for the reader and have their default value after
+loading: predictions do not depend on them, only a new ``fit`` would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+
+import sparsebayes
+from sparsebayes._archive import (
+    HOSTILE,
+    ArchiveError,
+    ArchiveReader,
+    shortened,
+    texts,
+    write_archive,
+)
+from sparsebayes._parameters import NotStorableError, decode, encode
+
+__all__ = ["ModelFile", "ModelFileError", "load", "read_model", "save"]
+
+_FORMAT = "sparsebayes-model"
+_FORMAT_VERSION = 1
+_ESTIMATORS = ("RVR", "SparseBayesRegressor")
+_KEYS = (
+    "sparsebayes_version",
+    "estimator",
+    "parameters",
+    "target_names",
+    "fitted",
+    "posterior",
+    "arrays",
+)
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file, is damaged, or was written by a newer version.
+
+    Examples
+    --------
+    >>> import sparsebayes.persistence as persistence
+    >>> try:
+    ...     persistence.load(persistence.__file__)
+    ... except persistence.ModelFileError as error:
+    ...     print(error)
+    /.../persistence.py is not a sparsebayes model file
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted estimator.
+    target_names : tuple of str or None
+        Names of the columns of y, where the writer knew them.
+    version : str
+        The version of sparsebayes that wrote the file.
+
+    Examples
+    --------
+    >>> from sparsebayes.persistence import ModelFile
+    >>> ModelFile(model=None, target_names=("price",), version="0.1.0").target_names
+    ('price',)
+    """
+
+    model: Any
+    target_names: tuple[str, ...] | None
+    version: str
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    target_names: tuple[str, ...] | None = None,
+) -> None:
+    """Write a fitted estimator to a model file.
+
+    The file is written beside its final place and then moved there: an interruption leaves the old
+    one as it was.
+
+    Parameters
+    ----------
+    model : RVR or SparseBayesRegressor
+        A fitted estimator.
+    path : str or path
+        Where to write; an existing file is replaced.
+    target_names : tuple of str or None, default=None
+        Names of the columns of y, which ``sparsebayes predict`` writes above its columns.
+
+    Raises
+    ------
+    TypeError
+        If `model` is no estimator of this package.
+    ValueError
+        If it holds what cannot be stored without code, such as a kernel given as a function.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sparsebayes import RVR
+    >>> from sparsebayes.datasets import sinc
+    >>> from sparsebayes.persistence import load, save
+    >>> data = sinc(50, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "sinc.model")
+    ...     save(RVR().fit(data.X, data.y), path)
+    ...     load(path).predict([[0.0]]).round(1)
+    array([1.])
+    """
+    from sklearn.utils.validation import check_is_fitted
+
+    name = type(model).__name__
+    if name not in _ESTIMATORS or type(model) is not _estimator_class(name):
+        raise TypeError(
+            f"save() takes a fitted {' or '.join(_ESTIMATORS)}, got {name}; "
+            "of a pipeline or a search, save the final estimator"
+        )
+    check_is_fitted(model)
+    parameters, not_stored = {}, {}
+    for key, value in model.get_params(deep=False).items():
+        try:
+            parameters[key] = encode(value)
+        except NotStorableError:
+            not_stored[key] = shortened(repr(value))
+    posterior, arrays = model.posterior_.to_spec()
+    header = {
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
+        "sparsebayes_version": sparsebayes.__version__,
+        "estimator": name,
+        "parameters": parameters,
+        "parameters_not_stored": not_stored,
+        "target_names": None if target_names is None else list(target_names),
+        "fitted": _fitted_scalars(model),
+        "posterior": encode(posterior),
+    }
+    write_archive(path, header, arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a fitted estimator from a model file; nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path
+        A file written by `save`.
+
+    Returns
+    -------
+    RVR or SparseBayesRegressor
+        The fitted estimator, ready to predict.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model file, is damaged, or is of a newer format.
+    OSError
+        If it cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sparsebayes import SparseBayesRegressor
+    >>> from sparsebayes.datasets import sparse_linear
+    >>> from sparsebayes.persistence import load, save
+    >>> data = sparse_linear(60, 20, 3, random_state=0)
+    >>> model = SparseBayesRegressor().fit(data.X, data.y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "linear.model")
+    ...     save(model, path)
+    ...     same = load(path)
+    >>> bool((same.predict(data.X) == model.predict(data.X)).all())
+    True
+    """
+    return read_model(path).model
+
+
+def read_model(path: str | os.PathLike[str]) -> ModelFile:
+    """Read a model file with what belongs to it besides the estimator.
+
+    Parameters
+    ----------
+    path : str or path
+        A file written by `save`.
+
+    Returns
+    -------
+    ModelFile
+        The estimator, the target names and the version that wrote them.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sparsebayes import RVR
+    >>> from sparsebayes.datasets import sinc
+    >>> from sparsebayes.persistence import read_model, save
+    >>> data = sinc(50, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "sinc.model")
+    ...     save(RVR().fit(data.X, data.y), path, target_names=("height",))
+    ...     read_model(path).target_names
+    ('height',)
+    """
+    with open(path, "rb") as file:
+        try:
+            return _read(ArchiveReader(file))
+        except ArchiveError as error:
+            raise ModelFileError(f"{os.fspath(path)} {error}") from None
+        except HOSTILE as error:
+            reason = shortened(error) or type(error).__name__
+            raise ModelFileError(f"{os.fspath(path)} is damaged ({reason})") from None
+
+
+def _read(archive: ArchiveReader) -> ModelFile:
+    from sparsebayes.posterior import Posterior
+
+    header = archive.header()
+    _check_format(header)
+    name = header["estimator"]
+    if name not in _ESTIMATORS:
+        raise ArchiveError(f"holds an estimator unknown to this version: {shortened(name)}")
+    posterior = Posterior.from_spec(decode(header["posterior"]), archive.arrays(header))
+    fitted = _restored_scalars(header["fitted"])
+    if posterior.atoms.n_features_in not in (None, fitted["n_features_in_"]):
+        raise ArchiveError("is damaged (its number of features contradicts itself)")
+    model = _estimator_class(name)(**decode(header["parameters"]))
+    model._restore(posterior, fitted)
+    targets = header["target_names"]
+    return ModelFile(
+        model,
+        None if targets is None else tuple(texts(targets)),
+        shortened(header["sparsebayes_version"]),
+    )
+
+
+def _check_format(header: dict[str, Any]) -> None:
+    if header.get("format") != _FORMAT:
+        raise ArchiveError("is not a sparsebayes model file")
+    version = header.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ArchiveError("is damaged (its format version is no number)")
+    if version > _FORMAT_VERSION:
+        raise ArchiveError(
+            f"was written by sparsebayes {shortened(header.get('sparsebayes_version'))} in format "
+            f"{version}; version {sparsebayes.__version__} reads formats up to {_FORMAT_VERSION}: "
+            "pip install --upgrade sparsebayes"
+        )
+    for key in _KEYS:
+        if key not in header:
+            raise ArchiveError(f"is damaged (model.json lacks {key!r})")
+
+
+def _fitted_scalars(model: Any) -> dict[str, Any]:
+    certificate = model.certificate_
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "n_features_in_": int(model.n_features_in_),
+        "feature_names_in_": None if names is None else [str(name) for name in names],
+        "noise_variance_": encode(float(model.noise_variance_)),
+        "log_marginal_likelihood_": encode(float(model.log_marginal_likelihood_)),
+        "converged_": bool(model.converged_),
+        "n_iter_": int(model.n_iter_),
+        "certificate_": {
+            field.name: encode(float(getattr(certificate, field.name)))
+            for field in dataclasses.fields(certificate)
+        },
+    }
+
+
+def _restored_scalars(stored: dict[str, Any]) -> dict[str, Any]:
+    from sparsebayes.problem import Certificate
+
+    certificate = {key: float(decode(value)) for key, value in stored["certificate_"].items()}
+    fitted: dict[str, Any] = {
+        "n_features_in_": int(stored["n_features_in_"]),
+        "noise_variance_": float(decode(stored["noise_variance_"])),
+        "log_marginal_likelihood_": float(decode(stored["log_marginal_likelihood_"])),
+        "converged_": bool(stored["converged_"]),
+        "n_iter_": int(stored["n_iter_"]),
+        "certificate_": Certificate(**certificate),
+    }
+    names = stored.get("feature_names_in_")
+    if names is not None:
+        fitted["feature_names_in_"] = np.array(texts(names), dtype=object)
+        if len(names) != fitted["n_features_in_"]:
+            raise ArchiveError("is damaged (its number of features contradicts itself)")
+    return fitted
+
+
+def _estimator_class(name: str) -> Any:
+    from sparsebayes import estimators
+
+    return getattr(estimators, name)
