@@ -1,0 +1,201 @@
+"""What the command line takes. Nothing but the standard library is imported: help is instant."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any, NoReturn
+
+from sparsebayes import __version__
+
+_EPILOG = """\
+examples:
+  sparsebayes demo
+  sparsebayes fit houses.csv --target price --output houses.model
+  sparsebayes predict houses.model new-houses.csv --output prices.csv
+
+Fit finds the few basis functions that the data support; predict gives each
+row a mean and a standard deviation. "sparsebayes COMMAND --help" tells more.
+
+exit codes: 0 done, 1 trouble with data, model or output (one line on stderr
+says what), 2 wrong usage, 130 interrupted, 141 the reader of a pipe went away
+"""
+
+_FIT_EPILOG = """\
+examples:
+  sparsebayes fit houses.csv --target price --output houses.model
+      one Gaussian basis function for each row, the relevant ones kept
+  sparsebayes fit genes.parquet --target response --kernel none
+      linear in the features, the relevant ones kept; nothing is saved
+  sparsebayes fit track.csv --target x y --features time --gamma 0.5
+      two targets that share their basis functions
+
+DATA has a header line; every column but the targets is a feature unless
+--features or --drop says otherwise. All of them must be numbers without gaps.
+Features are used as they are: bring them to similar scales first if a kernel
+is to compare them.
+"""
+
+_PREDICT_EPILOG = """\
+examples:
+  sparsebayes predict houses.model new-houses.csv --output prices.parquet
+  sparsebayes predict houses.model new-houses.csv --no-std | head
+
+The model's features are found in DATA by name, in any order; other columns
+are ignored. The output has the columns prediction and std (prediction_NAME and
+std_NAME for each of several targets), one line for each row of DATA. std
+includes the noise: the mean plus or minus two of them holds about 95 % of new
+observations.
+
+A model file is arrays and text, not a program: opening a stranger's runs no code.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        if "required: DATA" in message:
+            message += " (put DATA before --target, --features and --drop)"
+        super().error(message)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser; the attribute ``command`` of what it returns is the command's name.
+
+    Returns
+    -------
+    ArgumentParser
+        For ``parse_args``.
+    """
+    kind: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    top = _Parser(
+        prog="sparsebayes",
+        description="Sparse Bayesian regression with error bars.",
+        epilog=_EPILOG,
+        **kind,
+    )
+    top.add_argument("--version", action="version", version=f"sparsebayes {__version__}")
+    commands = top.add_subparsers(metavar="COMMAND", dest="command", required=True)
+
+    demo = commands.add_parser(
+        "demo",
+        help="fit built-in data, print what was found, draw a picture",
+        description="Fit noisy values of sin(x)/x, print what was found and draw a picture.",
+        **kind,
+    )
+    demo.add_argument(
+        "--output",
+        metavar="PICTURE",
+        default="sparsebayes-demo.png",
+        help="png, pdf or svg file to write (default: %(default)s)",
+    )
+    demo.add_argument("--seed", type=_seed, default=0, help="of the noise (default: %(default)s)")
+
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model to a csv or parquet file",
+        description="Fit a sparse Bayesian regression to the columns of a csv or parquet file.",
+        epilog=_FIT_EPILOG,
+        **kind,
+    )
+    fit.add_argument("data", metavar="DATA", help="csv, tsv or parquet file")
+    columns = fit.add_argument_group("columns")
+    columns.add_argument(
+        "--target", metavar="NAME", nargs="+", action="extend", required=True, help="to predict"
+    )
+    columns.add_argument(
+        "--features", metavar="NAME", nargs="+", action="extend", help="to predict from"
+    )
+    columns.add_argument(
+        "--drop", metavar="NAME", nargs="+", action="extend", default=[], help="to leave out"
+    )
+    model = fit.add_argument_group("model")
+    model.add_argument(
+        "--kernel",
+        metavar="NAME",
+        default="rbf",
+        help="basis functions: rbf, laplacian, polynomial, ..., or none for the features "
+        "themselves (default: %(default)s)",
+    )
+    model.add_argument(
+        "--gamma",
+        type=_numbers_or_word,
+        default="scale",
+        help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
+        "scale or auto (default: %(default)s)",
+    )
+    model.add_argument(
+        "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
+    )
+    model.add_argument(
+        "--prior",
+        type=_number_or_word,
+        default="auto",
+        help="how hard it is for a basis function to enter: auto, flat, aic, bic, ric or a number "
+        "(default: %(default)s)",
+    )
+    model.add_argument(
+        "--noise-variance",
+        metavar="VARIANCE",
+        type=_positive,
+        help="variance of the noise where it is known (default: estimated)",
+    )
+    model.add_argument(
+        "--solver",
+        default="auto",
+        help="auto, working-set or sequential (default: %(default)s)",
+    )
+    model.add_argument("--seed", type=_seed, help="makes random choices repeatable")
+    fit.add_argument("--output", metavar="MODEL", help="model file to write")
+    fit.add_argument("--quiet", action="store_true", help="print no summary and no progress")
+
+    predict = commands.add_parser(
+        "predict",
+        help="predict the rows of a csv or parquet file",
+        description="Predict the rows of a csv or parquet file with a fitted model.",
+        epilog=_PREDICT_EPILOG,
+        **kind,
+    )
+    predict.add_argument("model", metavar="MODEL", help="file written by sparsebayes fit")
+    predict.add_argument("data", metavar="DATA", help="csv, tsv or parquet file")
+    predict.add_argument(
+        "--output",
+        metavar="FILE",
+        help="csv, tsv or parquet file to write (default: csv to stdout)",
+    )
+    predict.add_argument(
+        "--std",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="with standard deviations (default: yes)",
+    )
+    return top
+
+
+def _seed(text: str) -> int:
+    value = int(text) if text.isdecimal() else -1
+    if not 0 <= value < 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 2**32 - 1")
+    return value
+
+
+def _positive(text: str) -> float:
+    value = _number_or_word(text)
+    if not (isinstance(value, float) and 0 < value < math.inf):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return value
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _numbers_or_word(text: str) -> float | list[float] | str:
+    if "," not in text:
+        return _number_or_word(text)
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from None

@@ -1,0 +1,245 @@
+"""The command line: ``sparsebayes demo``, ``fit`` and ``predict``.
+
+Only the standard library is imported before a command runs: help and usage errors are instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sparsebayes._arguments import parser
+from sparsebayes._console import counted, item, progress, say, warnings_as_lines
+
+if TYPE_CHECKING:
+    from sparsebayes._tables import Table
+
+__all__ = ["main"]
+
+_PICTURES = (".pdf", ".png", ".svg")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str or None, default=None
+        Arguments without the program's name; None for those of the process.
+
+    Returns
+    -------
+    int
+        The exit code: 0, 1 for trouble with data, 130 for an interruption. Wrong usage raises
+        ``SystemExit(2)``, as argparse does.
+
+    Examples
+    --------
+    >>> from sparsebayes.cli import main
+    >>> main(["predict", "missing.model", "missing.csv"])
+    1
+    """
+    arguments = parser().parse_args(argv)
+    try:
+        with warnings_as_lines():
+            _COMMANDS[arguments.command](arguments)
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        say("interrupted")
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader, `head` perhaps, has had enough. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + 13
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"error: {place}{error.strerror or error}")
+    except MemoryError:
+        say("error: not enough memory: use fewer rows, or --kernel none")
+    except (ArithmeticError, TypeError, ValueError) as error:
+        say(f"error: {error}")
+    else:
+        return 0
+    return 1
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    from sparsebayes import _tables
+
+    picture: str = arguments.output
+    if Path(picture).suffix.lower() not in _PICTURES:
+        raise _tables.TableError(f"{picture}: use one of the suffixes {', '.join(_PICTURES)}")
+    _tables.check_folder(picture)
+    from sparsebayes._demo import draw, run_demo
+
+    demo = run_demo(arguments.seed)
+    print("Relevance vector regression of 100 noisy values of sin(x)/x\n")
+    _summarize(demo.model, len(demo.data.y), f"  (true: {demo.data.noise_std:.4g})")
+    item("error", f"RMSE {demo.rmse:.4f} against the true function at 1000 points")
+    item("time", f"{demo.seconds:.3f} s")
+    if importlib.util.find_spec("matplotlib") is None:
+        item("picture", 'none; for one: pip install "sparsebayes[plot]"')
+    else:
+        draw(demo, picture)
+        item("picture", picture)
+
+
+def _fit(arguments: argparse.Namespace) -> None:
+    from sparsebayes import _tables
+
+    if arguments.output is not None:
+        _tables.check_folder(arguments.output)
+    table = _tables.open_table(arguments.data)
+    targets = arguments.target
+    features = _features(table, targets, arguments.features, arguments.drop)
+    values = _tables.read_numbers(table, features + targets)
+    if len(values) < 2:
+        raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
+    X, y = values[:, : len(features)], values[:, len(features) :]
+
+    import numpy as np
+
+    from sparsebayes import persistence
+
+    model = _estimator(arguments)
+    started = time.perf_counter()
+    with contextlib.nullcontext() if arguments.quiet else progress():
+        model.fit(X, y[:, 0] if len(targets) == 1 else y)
+    seconds = time.perf_counter() - started
+    # As after fitting a data frame: whoever loads the model can check a frame against them.
+    model.feature_names_in_ = np.array(features, dtype=object)
+    if arguments.output is not None:
+        persistence.save(model, arguments.output, target_names=tuple(targets))
+    if arguments.quiet:
+        return
+    print(f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}\n")
+    size = len(features) if arguments.kernel == "none" else len(X)
+    _summarize(model, size)
+    item("rows", f"{len(X)}")
+    item("fit", f"R2 {model.score(X, y[:, 0] if len(targets) == 1 else y):.4f} on these rows")
+    item("time", f"{seconds:.3f} s")
+    item("model", arguments.output or "not saved; give --output MODEL to predict with it")
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    from sparsebayes import _tables, persistence
+
+    if arguments.output is not None:
+        _tables.check_output(arguments.output)
+    if os.path.isdir(arguments.model):
+        raise _tables.TableError(f"{arguments.model}: is a directory, a model file is needed")
+    stored = persistence.read_model(arguments.model)
+    model = stored.model
+    table = _tables.open_table(arguments.data)
+    # The columns are matched here, by name; the estimator then takes a plain array.
+    names = vars(model).pop("feature_names_in_", None)
+    features = _unnamed(model, table) if names is None else list(names)
+    lacking = [name for name in features if name not in table.names]
+    if lacking:
+        more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+        raise _tables.TableError(
+            f"{table.path}: no column {lacking[0]!r}{more}, which the model {arguments.model} needs"
+            + _tables.suggestion(lacking[0], table.names)
+        )
+    X = _tables.read_numbers(table, features)
+    found = model.predict(X, return_std=arguments.std)
+    mean, std = found if arguments.std else (found, None)
+    _tables.write_table(arguments.output, _named(mean, std, stored.target_names))
+
+
+def _features(
+    table: Table, targets: list[str], features: list[str] | None, drop: list[str]
+) -> list[str]:
+    from sparsebayes._tables import TableError, suggestion
+
+    for option, names in ("--target", targets), ("--features", features or []), ("--drop", drop):
+        for name in names:
+            if name not in table.names:
+                hint = suggestion(name, table.names)
+                raise TableError(f"{table.path}: {option}: no column {name!r}{hint}")
+            if names.count(name) > 1:
+                raise TableError(f"{option} names column {name!r} twice")
+    for name in features or []:
+        if name in targets or name in drop:
+            other = "--target" if name in targets else "--drop"
+            raise TableError(f"column {name!r} is named by both --features and {other}")
+    chosen = features or [name for name in table.names if name not in targets and name not in drop]
+    if not chosen:
+        raise TableError(f"{table.path}: no column is left to predict from")
+    if "" in chosen:
+        place = table.names.index("") + 1
+        raise TableError(
+            f'{table.path}: column {place} has no name: name it, or leave it out with --drop ""'
+        )
+    return chosen
+
+
+def _unnamed(model: Any, table: Table) -> list[str]:
+    """Take all columns in order for a model that was fitted to an array without names."""
+    from sparsebayes._tables import TableError
+
+    if len(table.names) != model.n_features_in_:
+        raise TableError(
+            f"{table.path}: {counted(len(table.names), 'column')}, but the model was fitted to "
+            f"{counted(model.n_features_in_, 'feature')} without names: give it exactly those"
+        )
+    say("note: the model has no feature names, so the columns are taken in their order")
+    return table.names
+
+
+def _named(mean: Any, std: Any, targets: tuple[str, ...] | None) -> dict[str, Any]:
+    """Name the columns of the predictions."""
+    import numpy as np
+
+    if mean.ndim == 1:
+        return {"prediction": mean} if std is None else {"prediction": mean, "std": std}
+    count = mean.shape[1]
+    names = targets if targets and len(targets) == count else [str(t + 1) for t in range(count)]
+    columns = {}
+    if std is not None and std.ndim == 1:
+        std = np.broadcast_to(std[:, np.newaxis], mean.shape)
+    for place, name in enumerate(names):
+        columns[f"prediction_{name}"] = mean[:, place]
+        if std is not None:
+            columns[f"std_{name}"] = std[:, place]
+    return columns
+
+
+def _estimator(arguments: argparse.Namespace) -> Any:
+    from sparsebayes import RVR, SparseBayesRegressor
+
+    common = {
+        "prior": arguments.prior,
+        "noise_variance": arguments.noise_variance,
+        "solver": arguments.solver,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+    if arguments.kernel == "none":
+        return SparseBayesRegressor("linear", **common)
+    return RVR(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+
+
+def _summarize(model: Any, size: int, noise_remark: str = "") -> None:
+    certificate = model.certificate_
+    item("atoms kept", f"{len(model.relevance_)} of {size}")
+    item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
+    item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
+    item(
+        "certificate",
+        f"no single change of an atom gains more than {certificate.max_gain:.1e} nats"
+        if model.converged_
+        else f"not reached: a change would still gain {certificate.max_gain:.1e} nats",
+    )
+    item("", f"gradient {certificate.gradient_norm:.1e}, curvature {certificate.max_curvature:.1e}")
+
+
+_COMMANDS = {"demo": _demo, "fit": _fit, "predict": _predict}
