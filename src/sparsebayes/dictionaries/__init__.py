@@ -1,0 +1,14 @@
+"""Dictionaries: how candidate atoms are made from data.
+
+A dictionary is a parameter object; bound to the rows of X it gives atoms, which can be evaluated
+at any rows. Dictionaries are added with ``+``. To write one of your own, see the protocols
+`Dictionary` and `Atoms`.
+"""
+
+from sparsebayes.dictionaries._protocol import Atoms, Dictionary
+from sparsebayes.dictionaries.bias import Bias
+from sparsebayes.dictionaries.kernels import Kernel
+from sparsebayes.dictionaries.linear import Linear
+from sparsebayes.dictionaries.union import Union, atoms_from_spec
+
+__all__ = ["Atoms", "Bias", "Dictionary", "Kernel", "Linear", "Union", "atoms_from_spec"]

@@ -1,0 +1,194 @@
+"""What the parameters of a kernel may be, and the numbers they become on given data."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics.pairwise import kernel_metrics
+
+from sparsebayes.dictionaries._protocol import Floats, Matrix, Positions, is_sparse
+from sparsebayes.dictionaries._rows import first_occurrences, variance
+from sparsebayes.dictionaries.kernel_functions import DENSE_ONLY, WITH_GAMMA, WITHOUT_GAMMA
+
+# A name, a function K(X, Z), or a kernel object of sklearn.gaussian_process.
+KernelLike: TypeAlias = Any
+
+OWN = WITH_GAMMA | WITHOUT_GAMMA
+_ALIASES = {"polynomial": "poly"}
+_LEARNED = ("evidence", "ard")
+
+
+def is_gp_kernel(kernel: KernelLike) -> bool:
+    if isinstance(kernel, (str, type)) or not hasattr(kernel, "requires_vector_input"):
+        return False
+    from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+
+    return isinstance(kernel, GaussianProcessKernel)
+
+
+def checked_kernel(kernel: KernelLike) -> KernelLike:
+    if isinstance(kernel, str):
+        name = _ALIASES.get(kernel, kernel)
+        if name in OWN or name == "precomputed" or name in kernel_metrics():
+            return name
+        names = sorted(OWN | {"precomputed", *_ALIASES} | kernel_metrics().keys())
+        raise ValueError(
+            f"unknown kernel {kernel!r}; choose one of {', '.join(names)}, a function K(X, Z), "
+            "or an object of sklearn.gaussian_process.kernels"
+        )
+    if isinstance(kernel, type) or not callable(kernel):
+        raise TypeError(
+            f"kernel must be a name, a function K(X, Z) or an object (not a class) of "
+            f"sklearn.gaussian_process.kernels, but it is {kernel!r}"
+        )
+    return clone(kernel) if is_gp_kernel(kernel) else kernel
+
+
+def checked_params(params: Mapping[str, Any] | None, kernel: KernelLike) -> dict[str, Any]:
+    if params is None:
+        return {}
+    if not isinstance(params, Mapping) or not all(isinstance(key, str) for key in params):
+        raise TypeError(f"kernel_params must be a dict with names as keys, but it is {params!r}")
+    ours = isinstance(kernel, str) and (kernel in OWN or kernel == "precomputed")
+    if params and (ours or is_gp_kernel(kernel)):
+        raise ValueError(
+            f"kernel {kernel!r} takes no kernel_params, but they are {dict(params)!r}; "
+            "give gamma, degree and coef0 by their own names"
+        )
+    return dict(params)
+
+
+def checked_degree(degree: Any) -> int:
+    if isinstance(degree, bool) or not isinstance(degree, Integral) or degree < 0:
+        raise ValueError(f"degree must be an integer, 0 or more, but it is {degree!r}")
+    return int(degree)
+
+
+def checked_coef0(coef0: Any) -> float:
+    if isinstance(coef0, bool) or not isinstance(coef0, Real) or not np.isfinite(float(coef0)):
+        raise ValueError(f"coef0 must be a finite number, but it is {coef0!r}")
+    return float(coef0)
+
+
+def checked_gamma(
+    gamma: Any, kernel: KernelLike, X: Matrix, sample_weight: Floats | None
+) -> float | Floats | None:
+    d = X.shape[1]
+    allowed = "gamma must be a positive number, one number per input, 'scale' or 'auto'"
+    if isinstance(gamma, str):
+        if gamma in _LEARNED:
+            raise ValueError(
+                f"gamma={gamma!r}: learning the width is not available in this version; "
+                "give gamma a number, or choose it with GridSearchCV"
+            )
+        if gamma not in ("scale", "auto"):
+            raise ValueError(f"{allowed}, but it is {gamma!r}")
+    elif isinstance(gamma, (bool, np.bool_)) or gamma is None:
+        raise TypeError(f"{allowed}, but it is {gamma!r}")
+    used = isinstance(kernel, str) and (kernel in WITH_GAMMA or _takes_gamma(kernel))
+    if isinstance(gamma, str):
+        if not used:
+            return None
+        return 1.0 / d if gamma == "auto" else _scale_gamma(X, sample_weight)
+    try:
+        values = np.asarray(gamma, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{allowed}, but it is {gamma!r}") from None
+    if not (np.isfinite(values).all() and (values >= 0).all() and (values > 0).any()):
+        raise ValueError(f"{allowed}, but it is {gamma!r}")
+    if not used:
+        return None
+    if values.ndim == 0:
+        return float(values)
+    if values.shape != (d,):
+        raise ValueError(f"gamma has shape {values.shape}, but X has {d} features")
+    if kernel not in WITH_GAMMA:
+        raise ValueError(f"kernel {kernel!r} takes one gamma, not one per input")
+    return values.copy()
+
+
+def _takes_gamma(name: str) -> bool:
+    if name in WITHOUT_GAMMA or name == "precomputed":
+        return False
+    return "gamma" in inspect.signature(kernel_metrics()[name]).parameters
+
+
+def _scale_gamma(X: Matrix, sample_weight: Floats | None) -> float:
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        spread = variance(X, sample_weight)
+        gamma = 1.0 / (X.shape[1] * spread) if spread != 0 else 1.0
+    if not (np.isfinite(gamma) and gamma > 0):
+        raise ValueError(
+            f"gamma='scale' cannot be computed: the variance of X is {spread:g}; scale the inputs"
+        )
+    return float(gamma)
+
+
+def distinct_columns(K: Matrix) -> Positions:
+    # Equal rows of the data gave equal columns of the kernel matrix. Eight rows tell most apart.
+    few = K[:8].T
+    few = few.tocsr() if is_sparse(few) else np.ascontiguousarray(few)
+    if len(first_occurrences(few)) == K.shape[1]:
+        return np.arange(K.shape[1], dtype=np.intp)
+    return first_occurrences(K.T.tocsr() if is_sparse(K) else np.ascontiguousarray(K.T))
+
+
+def refuse_sparse(kernel: KernelLike, X: Matrix) -> None:
+    if not is_sparse(X):
+        return
+    if isinstance(kernel, str):
+        able = kernel in OWN and kernel not in DENSE_ONLY
+    else:
+        able = not is_gp_kernel(kernel)
+    if not able:
+        raise TypeError(f"kernel {kernel!r} does not take sparse data; give X.toarray() instead")
+
+
+def checked_centers(
+    centers: Any, X: Matrix, sample_weight: Floats | None, random_state: Any
+) -> tuple[Matrix, Positions, int]:
+    """Distinct centers, their positions, and how many the user counts."""
+    if centers is None:
+        chosen = X
+    elif isinstance(centers, Integral) and not isinstance(centers, bool):
+        chosen = _k_means(int(centers), X, sample_weight, random_state)
+    else:
+        chosen = _given_centers(centers, X.shape[1])
+    index = first_occurrences(chosen)
+    count = chosen.shape[0]
+    return (chosen if len(index) == count else chosen[index]), index, count
+
+
+def _k_means(k: int, X: Matrix, sample_weight: Floats | None, random_state: Any) -> Matrix:
+    from sklearn.cluster import KMeans
+
+    if k < 1:
+        raise ValueError(f"centers must be at least 1 when it is a number, but it is {k}")
+    distinct = first_occurrences(X)
+    if k >= len(distinct):
+        return X[distinct]
+    model = KMeans(n_clusters=k, random_state=random_state)
+    return np.ascontiguousarray(model.fit(X, sample_weight=sample_weight).cluster_centers_)
+
+
+def _given_centers(centers: Any, d: int) -> Matrix:
+    allowed = f"centers must be None, a number, or an array of shape (n_centers, {d})"
+    if is_sparse(centers):
+        chosen = centers.tocsr().astype(np.float64)
+        finite = np.isfinite(chosen.data).all()
+    else:
+        try:
+            chosen = np.array(centers, dtype=np.float64, order="C")
+        except (TypeError, ValueError):
+            raise TypeError(f"{allowed}, but it is {centers!r}") from None
+        finite = np.isfinite(chosen).all()
+    if chosen.ndim != 2 or chosen.shape[0] == 0 or chosen.shape[1] != d:
+        raise ValueError(f"{allowed}, but its shape is {chosen.shape}")
+    if not finite:
+        raise ValueError("centers must not hold NaN or infinity")
+    return chosen

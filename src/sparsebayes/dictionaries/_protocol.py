@@ -1,0 +1,158 @@
+"""What a dictionary and its atoms promise, and the few checks they all share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from sparsebayes.dictionaries.union import Union
+
+Floats: TypeAlias = NDArray[np.float64]
+Positions: TypeAlias = NDArray[np.intp]
+# A float64 array or a scipy.sparse CSR matrix (or CSR array) of float64: SciPy ships no types.
+Matrix: TypeAlias = Any
+Spec: TypeAlias = dict[str, Any]
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+
+@runtime_checkable
+class Atoms(Protocol):
+    """Atoms bound to data: they can be evaluated at any rows, and restricted to a few."""
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+
+    @property
+    def index(self) -> Positions:
+        """Position of each atom in the dictionary as its user counts it, shape (M,)."""
+
+    @property
+    def count(self) -> int:
+        """Number of positions of the dictionary as its user counts them."""
+
+    @property
+    def orthonormal(self) -> bool:
+        """Whether the atoms claim to be orthonormal on the data they are bound to."""
+
+    @property
+    def n_features_in(self) -> int | None:
+        """Columns that X must have; None where it does not matter."""
+
+    def evaluate(self, X: Matrix, out: Floats | None = None) -> Matrix:
+        """All atoms at the rows of X: (n, M), dense or CSR; in `out` where that is given."""
+
+    def restrict(self, indices: ArrayLike) -> Atoms:
+        """Only the atoms at `indices` (of 0..M-1), holding nothing of the others."""
+
+    def to_spec(self) -> tuple[Spec, Arrays]:
+        """Describe the atoms by a JSON-able dict with a "kind", and named arrays."""
+
+
+@runtime_checkable
+class Dictionary(Protocol):
+    """How atoms are made: parameters only, until it is bound to data."""
+
+    def bind(
+        self, X: Matrix, *, sample_weight: Floats | None = None, random_state: Any = None
+    ) -> Atoms:
+        """Make the atoms of this dictionary on the rows of X."""
+
+
+class Addable:
+    """Gives a dictionary the `+` that makes unions."""
+
+    def __add__(self, other: Any) -> Union:
+        return _join(self, other)
+
+    def __radd__(self, other: Any) -> Union:
+        return _join(other, self)
+
+
+def _join(first: Any, second: Any) -> Union:
+    from sparsebayes.dictionaries.union import Union
+
+    if not (is_dictionary(first) and is_dictionary(second)):
+        return NotImplemented  # type: ignore[no-any-return]
+    parts: list[Any] = []
+    for dictionary in (first, second):
+        parts.extend(dictionary.parts if isinstance(dictionary, Union) else [dictionary])
+    return Union(parts)
+
+
+def is_dictionary(value: Any) -> bool:
+    """Whether `value` is an instance (not a class) that can be bound to data."""
+    return isinstance(value, Dictionary) and not isinstance(value, type)
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy.sparse matrix or array, without narrowing its type."""
+    return bool(sp.issparse(X))
+
+
+def positions(indices: ArrayLike, size: int) -> Positions:
+    """Turn indices or a mask into an intp array within 0..size-1."""
+    chosen = np.asarray(indices)
+    if chosen.size == 0:
+        return np.empty(0, dtype=np.intp)
+    kept: Positions = np.arange(size, dtype=np.intp)[chosen.ravel()]
+    return kept
+
+
+def check_columns(X: Matrix, n_features: int | None) -> None:
+    """Refuse an X that has not the columns the atoms were bound to."""
+    if X.ndim != 2:
+        raise ValueError(f"X must be two-dimensional, but it has shape {X.shape}")
+    if n_features is not None and X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but the dictionary was bound to {n_features}"
+        )
+
+
+def room(out: Floats | None, shape: tuple[int, int]) -> Floats:
+    """`out` if it fits, a new array where there is none."""
+    if out is None:
+        return np.empty(shape)
+    if out.shape != shape or out.dtype != np.float64:
+        raise ValueError(
+            f"out must be float64 of shape {shape}, but it is {out.dtype} of shape {out.shape}"
+        )
+    return out
+
+
+def spec_value(spec: Mapping[str, Any], name: str, kinds: type | tuple[type, ...]) -> Any:
+    """`spec[name]`, refused unless it is of one of `kinds` (a bool is no number)."""
+    value = spec.get(name)
+    allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not isinstance(value, allowed) or (isinstance(value, bool) and bool not in allowed):
+        raise ValueError(f"stored {spec.get('kind')!r} atoms: {name!r} is missing or malformed")
+    return value
+
+
+def spec_array(
+    arrays: Mapping[str, NDArray[Any]], name: str, shape: tuple[int | None, ...], kind: str = "f"
+) -> NDArray[Any]:
+    """`arrays[name]`, refused unless its dtype is of `kind` and its shape fits (None: any)."""
+    value = arrays.get(name)
+    if not isinstance(value, np.ndarray) or value.dtype.kind != kind or value.ndim != len(shape):
+        raise ValueError(f"stored atoms: array {name!r} is missing or malformed")
+    if any(want is not None and want != got for want, got in zip(shape, value.shape, strict=True)):
+        raise ValueError(f"stored atoms: array {name!r} has shape {value.shape}, not {shape}")
+    if kind == "f" and not np.isfinite(value).all():
+        raise ValueError(f"stored atoms: array {name!r} holds NaN or infinity")
+    return value.astype(np.float64 if kind == "f" else np.intp, copy=False)
+
+
+def spec_positions(
+    arrays: Mapping[str, NDArray[Any]], name: str, size: int | None, below: int
+) -> Positions:
+    """`arrays[name]` as `size` positions within 0..below-1."""
+    value = spec_array(arrays, name, (size,), kind="i")
+    if value.size and not (value.min() >= 0 and value.max() < below):
+        raise ValueError(f"stored atoms: array {name!r} points outside 0..{below - 1}")
+    return value

@@ -1,0 +1,302 @@
+"""Kernel atoms: functions of the distance or the inner product with a center."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import kernel_metrics
+
+from sparsebayes.dictionaries._kernel_parameters import (
+    OWN,
+    KernelLike,
+    checked_centers,
+    checked_coef0,
+    checked_degree,
+    checked_gamma,
+    checked_kernel,
+    checked_params,
+    distinct_columns,
+    is_gp_kernel,
+    refuse_sparse,
+)
+from sparsebayes.dictionaries._protocol import (
+    Addable,
+    Arrays,
+    Floats,
+    Matrix,
+    Positions,
+    Spec,
+    check_columns,
+    is_sparse,
+    positions,
+    room,
+    spec_array,
+    spec_positions,
+    spec_value,
+)
+from sparsebayes.dictionaries.kernel_functions import WITH_GAMMA, Formula, foreign, formula
+from sparsebayes.dictionaries.linear import PrecomputedAtoms
+
+_CSR = ("data", "indices", "indptr")
+
+
+class Kernel(Addable, BaseEstimator):
+    """One atom ``K(x, z)`` for each center z, by default for each training row.
+
+    Parameters
+    ----------
+    kernel : str, callable or kernel object, default="rbf"
+        With D = sum_k gamma_k (x_k - z_k)^2:
+
+        - ``"rbf"``: exp(-D);
+        - ``"laplacian"``: exp(-sum_k gamma_k ``|x_k - z_k|``);
+        - ``"poly"`` (or ``"polynomial"``): (sum_k gamma_k x_k z_k + coef0)^degree;
+        - ``"sigmoid"``: tanh(sum_k gamma_k x_k z_k + coef0);
+        - ``"linear"``: the inner product; ``"cosine"``: that of the rows at unit length;
+        - ``"lspline"``: the linear spline of Tipping (2001), a product over inputs that are
+          divided by r, with gamma = 1/r^2;
+        - ``"tps"``: the thin-plate spline (d/r)^2 log(d/r) = D log(D) / 2, with gamma = 1/r^2;
+        - any other name known to :func:`sklearn.metrics.pairwise.pairwise_kernels`, such as
+          ``"chi2"`` and ``"additive_chi2"``;
+        - ``"precomputed"``: X is the kernel matrix, and its columns are the atoms;
+        - a function ``K(X, Z, **kernel_params)`` of two matrices that returns an array (n, m);
+        - an object of :mod:`sklearn.gaussian_process.kernels`, used as it is.
+
+        A kernel need not be positive definite, nor symmetric.
+    gamma : float, array of shape (n_features,), "scale" or "auto", default="scale"
+        Inverse squared width, or one for each input ("rbf", "laplacian", "poly", "sigmoid",
+        "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is
+        ``1 / n_features``.
+    degree : int, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    kernel_params : dict, default=None
+        Further arguments of a callable, or of a kernel that scikit-learn evaluates.
+    centers : array of shape (n_centers, n_features), int or None, default=None
+        None for the training rows (equal rows give one atom), an array, or a number of k-means
+        centers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Kernel
+    >>> atoms = Kernel("rbf", gamma=0.5).bind(np.array([[0.0], [1.0], [1.0]]))
+    >>> atoms.index
+    array([0, 1])
+    >>> atoms.evaluate(np.array([[0.0], [2.0]])).round(3)
+    array([[1.   , 0.607],
+           [0.135, 0.607]])
+    """
+
+    def __init__(
+        self,
+        kernel: KernelLike = "rbf",
+        *,
+        gamma: float | ArrayLike | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: Mapping[str, Any] | None = None,
+        centers: ArrayLike | int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.centers = centers
+
+    def bind(
+        self, X: Matrix, *, sample_weight: Floats | None = None, random_state: Any = None
+    ) -> KernelAtoms | PrecomputedAtoms:
+        """Choose the centers and the width on the rows of X.
+
+        Parameters
+        ----------
+        X : float64 array or CSR matrix of shape (n_samples, n_features)
+            Training rows.
+        sample_weight : array of shape (n_samples,), default=None
+            A weight counts as that many copies of its row, for "scale" and for k-means.
+        random_state : int, RandomState or None, default=None
+            For k-means.
+
+        Returns
+        -------
+        KernelAtoms or PrecomputedAtoms
+            One atom for each distinct center.
+        """
+        check_columns(X, None)
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(f"X must have rows and columns, but its shape is {X.shape}")
+        if sample_weight is not None and np.shape(sample_weight) != (X.shape[0],):
+            raise ValueError(
+                f"sample_weight has shape {np.shape(sample_weight)}, but X has {X.shape[0]} rows"
+            )
+        kernel = checked_kernel(self.kernel)
+        params = checked_params(self.kernel_params, kernel)
+        degree, coef0 = checked_degree(self.degree), checked_coef0(self.coef0)
+        gamma = checked_gamma(self.gamma, kernel, X, sample_weight)
+        if isinstance(kernel, str) and kernel == "precomputed":
+            if self.centers is not None:
+                raise ValueError(
+                    "centers must be None when kernel='precomputed': the columns of X are the atoms"
+                )
+            return PrecomputedAtoms(distinct_columns(X), X.shape[1])
+        refuse_sparse(kernel, X)
+        centers, index, count = checked_centers(self.centers, X, sample_weight, random_state)
+        refuse_sparse(kernel, centers)
+        return KernelAtoms(kernel, gamma, degree, coef0, params, centers, index, count)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelAtoms:
+    """Kernel functions with their centers; every parameter is a number by now."""
+
+    kernel: KernelLike
+    gamma_: float | Floats | None  # None where the kernel has no gamma
+    degree: int
+    coef0: float
+    kernel_params: Mapping[str, Any] = field(repr=False)
+    centers: Matrix = field(repr=False)  # (M, d), dense or CSR
+    index: Positions = field(repr=False)  # (M,)
+    count: int
+    orthonormal: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of atoms."""
+        return len(self.index)
+
+    @property
+    def n_features_in(self) -> int:
+        """Columns that X must have."""
+        return int(self.centers.shape[1])
+
+    def evaluate(self, X: Matrix, out: Floats | None = None) -> Floats:
+        """Kernel values of the rows of X and the centers, (n, M); in `out` where it is given."""
+        check_columns(X, self.n_features_in)
+        refuse_sparse(self.kernel, X)
+        out = room(out, (X.shape[0], self.size))
+        sparse = is_sparse(X) or is_sparse(self.centers)
+        same = not sparse and (X is self.centers or np.array_equal(X, self.centers))
+        self._formula(sparse).evaluate(X, out, same=same)
+        return out
+
+    def restrict(self, indices: ArrayLike) -> KernelAtoms:
+        """Only the atoms at `indices`, with a copy of their centers."""
+        chosen = positions(indices, self.size)
+        return replace(self, centers=self.centers[chosen], index=self.index[chosen])
+
+    def _formula(self, sparse: bool) -> Formula:
+        if not isinstance(self.kernel, str):
+            function, label = partial(self.kernel, **self.kernel_params), repr(self.kernel)
+            return foreign(self.centers, function, label)
+        gamma = 1.0 if self.gamma_ is None else self.gamma_
+        if self.kernel in OWN:
+            return formula(
+                self.kernel,
+                self.centers,
+                gamma=gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                sparse=sparse,
+            )
+        function = kernel_metrics()[self.kernel]
+        known = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        taken = inspect.signature(function).parameters
+        arguments = {k: v for k, v in known.items() if k in taken} | dict(self.kernel_params)
+        return foreign(self.centers, partial(function, **arguments), repr(self.kernel))
+
+    def to_spec(self) -> tuple[Spec, Arrays]:
+        """Names, numbers and centers; a ValueError for a callable."""
+        spec: Spec = {
+            "kind": "kernel",
+            "kernel": self._stored_kernel(),
+            "gamma": self.gamma_ if self.gamma_ is None or np.ndim(self.gamma_) == 0 else "array",
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "kernel_params": dict(self.kernel_params),
+            "count": self.count,
+            "n_features_in": self.n_features_in,
+            "sparse": bool(is_sparse(self.centers)),
+        }
+        try:
+            json.dumps(spec, allow_nan=False)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"kernel_params={dict(self.kernel_params)!r} cannot be stored without pickle: "
+                "only numbers, strings and lists of them can"
+            ) from None
+        arrays: Arrays = {"index": self.index}
+        if spec["gamma"] == "array":
+            arrays["gamma"] = np.asarray(self.gamma_)
+        if spec["sparse"]:
+            arrays |= {f"centers_{key}": getattr(self.centers, key) for key in _CSR}
+        else:
+            arrays["centers"] = self.centers
+        return spec, arrays
+
+    def _stored_kernel(self) -> Any:
+        if isinstance(self.kernel, str):
+            return self.kernel
+        if is_gp_kernel(self.kernel):
+            from sparsebayes.dictionaries._gp_kernels import to_tree
+
+            return to_tree(self.kernel)
+        raise ValueError(
+            f"the kernel function {self.kernel!r} cannot be stored without pickle: use a kernel "
+            "name or a sklearn.gaussian_process kernel, or compute the kernel matrix yourself "
+            "and fit with kernel='precomputed'"
+        )
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> KernelAtoms:
+        """Rebuild the atoms that `to_spec` described; a ValueError for anything unexpected."""
+        kernel = spec_value(spec, "kernel", (str, dict))
+        if isinstance(kernel, dict):
+            from sparsebayes.dictionaries._gp_kernels import from_tree
+
+            kernel = from_tree(kernel)
+        elif kernel not in OWN | kernel_metrics().keys():
+            raise ValueError(f"stored kernel {kernel!r} is unknown to this version")
+        d, count = spec_value(spec, "n_features_in", int), spec_value(spec, "count", int)
+        gamma = spec.get("gamma")
+        if gamma == "array":
+            gamma = spec_array(arrays, "gamma", (d,))
+        elif gamma is not None:
+            gamma = float(spec_value(spec, "gamma", (int, float)))
+        if (kernel in WITH_GAMMA if isinstance(kernel, str) else False) and gamma is None:
+            raise ValueError(f"stored kernel {kernel!r} lacks its gamma")
+        index = spec_positions(arrays, "index", None, count)
+        if spec_value(spec, "sparse", bool):
+            centers = _csr_from(arrays, (len(index), d))
+        else:
+            centers = np.ascontiguousarray(spec_array(arrays, "centers", (len(index), d)))
+        return cls(
+            kernel,
+            gamma,
+            checked_degree(spec_value(spec, "degree", int)),
+            checked_coef0(spec_value(spec, "coef0", (int, float))),
+            checked_params(spec_value(spec, "kernel_params", dict), kernel),
+            centers,
+            index,
+            count,
+        )
+
+
+def _csr_from(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, int]) -> Matrix:
+    indptr = spec_array(arrays, "centers_indptr", (shape[0] + 1,), kind="i")
+    data = spec_array(arrays, "centers_data", (None,))
+    indices = spec_positions(arrays, "centers_indices", len(data), shape[1])
+    if indptr[0] != 0 or indptr[-1] != len(data) or (np.diff(indptr) < 0).any():
+        raise ValueError("stored atoms: array 'centers_indptr' is malformed")
+    return sp.csr_matrix((data, indices, indptr), shape=shape)
