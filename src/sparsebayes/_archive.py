@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import tokenize
 import zipfile
 from typing import IO, Any
 
@@ -33,6 +34,7 @@ HOSTILE = (
     SyntaxError,
     TypeError,
     ValueError,
+    tokenize.TokenError,
     zipfile.BadZipFile,
 )
 

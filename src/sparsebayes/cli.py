@@ -104,6 +104,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     if len(values) < 2:
         raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
     X, y = values[:, : len(features)], values[:, len(features) :]
+    if len(targets) == 1:
+        y = y[:, 0]
 
     import numpy as np
 
@@ -112,8 +114,9 @@ def _fit(arguments: argparse.Namespace) -> None:
     model = _estimator(arguments)
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress():
-        model.fit(X, y[:, 0] if len(targets) == 1 else y)
+        model.fit(X, y)
     seconds = time.perf_counter() - started
+    r2 = model.score(X, y)
     # As after fitting a data frame: whoever loads the model can check a frame against them.
     model.feature_names_in_ = np.array(features, dtype=object)
     if arguments.output is not None:
@@ -124,7 +127,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     size = len(features) if arguments.kernel == "none" else len(X)
     _summarize(model, size)
     item("rows", f"{len(X)}")
-    item("fit", f"R2 {model.score(X, y[:, 0] if len(targets) == 1 else y):.4f} on these rows")
+    item("fit", f"R2 {r2:.4f} on these rows")
     item("time", f"{seconds:.3f} s")
     item("model", arguments.output or "not saved; give --output MODEL to predict with it")
 

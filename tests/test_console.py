@@ -1,0 +1,48 @@
+import io
+import sys
+import time
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsebayes import _console
+
+
+def test_warnings_are_single_lines(capsys):
+    with _console.warnings_as_lines():
+        for _ in range(3):
+            warnings.warn("first line\n  second line", ConvergenceWarning, stacklevel=1)
+    assert capsys.readouterr().err == "sparsebayes: warning: first line second line\n"
+
+
+def test_no_progress_for_short_work(capsys):
+    with _console.progress(delay=60):
+        print("step 1", file=sys.stderr)
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_in_a_pipe_is_thinned_out(capsys):
+    with _console.progress(delay=0, interval=60):
+        for step in range(100):
+            print("step", step, file=sys.stderr)
+    assert capsys.readouterr().err == "step 0\n"
+
+
+def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "20")
+    with _console.progress(delay=0):
+        for step in range(3):
+            print("step", step, "of a long line that is cut", file=sys.stderr)
+            time.sleep(0.11)
+    assert sys.stderr is screen
+    text = screen.getvalue()
+    assert "\n" not in text
+    assert text.count("\r") == 4
+    assert text.endswith("\r\x1b[K")
+    assert "\rstep 2 of a long li\x1b[K" in text

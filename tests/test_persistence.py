@@ -1,0 +1,204 @@
+import json
+import os
+import stat
+import warnings
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+
+import sparsebayes
+from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.datasets import friedman1, sinc, sparse_linear
+from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.persistence import load, read_model, save
+
+SINC = sinc(60, random_state=0)
+LINEAR = sparse_linear(80, 20, 3, random_state=0)
+TWO_TARGETS = np.column_stack([SINC.y, -2 * SINC.y + 1])
+
+MODELS = {
+    "rbf": (RVR(), SINC.X, SINC.y),
+    "one-gamma-per-input": (
+        RVR(gamma=np.full(10, 0.1)),
+        friedman1(60, random_state=0).X,
+        friedman1(60, random_state=0).y,
+    ),
+    "polynomial": (RVR("polynomial", gamma=0.05, degree=4, coef0=1.0), SINC.X, SINC.y),
+    "laplacian": (RVR("laplacian", gamma=0.3), SINC.X, SINC.y),
+    "centers": (RVR(centers=np.linspace(-8, 8, 15)[:, None], gamma=0.1), SINC.X, SINC.y),
+    "k-means": (RVR(centers=12, gamma=0.1, random_state=3), SINC.X, SINC.y),
+    "no-intercept": (RVR(fit_intercept=False, prior=0.5), SINC.X, SINC.y),
+    "fixed-noise": (RVR(noise_variance=0.01, prior=Smoothness(1.5)), SINC.X, SINC.y),
+    "two-targets": (RVR(gamma=0.1, prior=Flat()), SINC.X, TWO_TARGETS),
+    "linear": (SparseBayesRegressor(), LINEAR.X, LINEAR.y),
+    "sparse": (SparseBayesRegressor(), sp.csr_array(LINEAR.X * (LINEAR.X > 0)), LINEAR.y),
+    "union": (
+        SparseBayesRegressor(Bias() + Linear() + Kernel("rbf", gamma=0.2), fit_intercept=False),
+        SINC.X,
+        SINC.y + 0.3 * SINC.X[:, 0],
+    ),
+    "constant-target": (RVR(), SINC.X, np.full(60, 3.5)),
+}
+
+
+def fitted(model, X, y):
+    with warnings.catch_warnings():
+        # Whether a fit is good is tested elsewhere; here it is stored.
+        warnings.simplefilter("ignore")
+        return clone(model).fit(X, y)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_round_trip(name, tmp_path):
+    model, X, y = MODELS[name]
+    model = fitted(model, X, y)
+    save(model, tmp_path / "a.model")
+    same = load(str(tmp_path / "a.model"))
+    assert type(same) is type(model)
+    for want, got in zip(
+        model.predict(X, return_std=True), same.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+    for attribute in ("n_features_in_", "converged_", "n_iter_", "noise_variance_"):
+        assert getattr(same, attribute) == getattr(model, attribute)
+        assert type(getattr(same, attribute)) is type(getattr(model, attribute))
+    assert same.log_marginal_likelihood_ == model.log_marginal_likelihood_
+    assert vars(same.certificate_) == pytest.approx(vars(model.certificate_), rel=0, nan_ok=True)
+    for attribute in ("relevance_", "weights_", "prior_variance_", "covariance_", "intercept_"):
+        np.testing.assert_array_equal(getattr(same, attribute), getattr(model, attribute))
+    for attribute in ("coef_", "relevance_vectors_"):
+        assert hasattr(same, attribute) == hasattr(model, attribute)
+        if hasattr(model, attribute):
+            np.testing.assert_array_equal(getattr(same, attribute), getattr(model, attribute))
+    # Stored again, the same bytes: nothing was lost on the way.
+    save(same, tmp_path / "b.model")
+    assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_come_back(name, tmp_path):
+    model, X, y = MODELS[name]
+    save(fitted(model, X, y), tmp_path / "a.model")
+    same = load(tmp_path / "a.model")
+    assert repr(same) == repr(model)
+    again = fitted(same, X, y)
+    np.testing.assert_array_equal(again.predict(X), fitted(model, X, y).predict(X))
+
+
+def test_parameters_that_cannot_be_stored_are_recorded(tmp_path):
+    rng = np.random.RandomState(0)
+    model = RVR(gamma=0.1, centers=np.random.default_rng(0).normal(size=(2000, 1)))
+    save(fitted(model.set_params(random_state=rng), SINC.X, SINC.y), tmp_path / "a.model")
+    same = load(tmp_path / "a.model")
+    assert same.random_state is None
+    assert same.centers is None
+    assert same.gamma == 0.1
+    with zipfile.ZipFile(tmp_path / "a.model") as archive:
+        header = json.loads(archive.read("model.json"))
+    assert set(header["parameters_not_stored"]) == {"centers", "random_state"}
+    assert "RandomState" in header["parameters_not_stored"]["random_state"]
+
+
+def test_feature_names(tmp_path):
+    frame = pd.DataFrame({"angle": SINC.X[:, 0], "zero": 0.0})
+    model = RVR().fit(frame, SINC.y)
+    model.save(tmp_path / "a.model")
+    same = sparsebayes.load(tmp_path / "a.model")
+    assert same.feature_names_in_.tolist() == ["angle", "zero"]
+    np.testing.assert_array_equal(same.predict(frame), model.predict(frame))
+    with pytest.raises(ValueError, match="feature names"):
+        same.predict(frame.rename(columns={"angle": "radius"}))
+
+
+def test_target_names_and_version(tmp_path):
+    save(fitted(*MODELS["two-targets"]), tmp_path / "a.model", target_names=("x", "y"))
+    stored = read_model(tmp_path / "a.model")
+    assert stored.target_names == ("x", "y")
+    assert stored.version == sparsebayes.__version__
+
+
+def test_size_does_not_grow_with_the_data(tmp_path):
+    sizes = []
+    for n in (100, 1600):
+        data = sinc(n, random_state=0)
+        model = fitted(RVR(gamma=0.1), data.X, data.y)
+        save(model, tmp_path / "a.model")
+        sizes.append(os.path.getsize(tmp_path / "a.model"))
+        assert len(model.relevance_) < 30
+    assert max(sizes) < 30_000
+
+
+def test_what_cannot_be_saved(tmp_path):
+    path = tmp_path / "a.model"
+    with pytest.raises(NotFittedError):
+        save(RVR(), path)
+    with pytest.raises(TypeError, match="save.. takes a fitted RVR or .*, got Ridge"):
+        save(Ridge().fit(SINC.X, SINC.y), path)
+    with pytest.raises(TypeError, match="got Pipeline; of a pipeline"):
+        save(make_pipeline(RVR()).fit(SINC.X, SINC.y), path)
+
+    class Sub(RVR):
+        pass
+
+    Sub.__name__ = "RVR"
+    with pytest.raises(TypeError):
+        save(Sub().fit(SINC.X, SINC.y), path)
+    with pytest.raises(ValueError, match="kernel"):
+        save(RVR(lambda a, b: np.exp(-((a - b.T) ** 2))).fit(SINC.X, SINC.y), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_file_survives_a_failed_save(tmp_path, monkeypatch):
+    path = tmp_path / "a.model"
+    save(fitted(*MODELS["rbf"]), path)
+    before = path.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        save(fitted(*MODELS["linear"]), path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.model"]
+
+
+def test_links_and_modes(tmp_path):
+    old = os.umask(0o027)
+    try:
+        (tmp_path / "real").mkdir()
+        os.symlink(tmp_path / "real" / "a.model", tmp_path / "link.model")
+        save(fitted(*MODELS["rbf"]), tmp_path / "link.model")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "link.model").is_symlink()
+    mode = stat.S_IMODE((tmp_path / "real" / "a.model").stat().st_mode)
+    assert mode == 0o640
+
+
+def test_devices_are_written_to_and_not_replaced(tmp_path):
+    fifo = tmp_path / "pipe"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        save(fitted(*MODELS["rbf"]), fifo)
+        (tmp_path / "a.model").write_bytes(os.read(reader, 1_000_000))
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+    load(tmp_path / "a.model").predict(SINC.X)
+
+
+def test_places_that_cannot_be_read_or_written(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.model")
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+    with pytest.raises(IsADirectoryError):
+        save(fitted(*MODELS["rbf"]), tmp_path)
+    with pytest.raises(FileNotFoundError):
+        save(fitted(*MODELS["rbf"]), tmp_path / "nowhere" / "a.model")
