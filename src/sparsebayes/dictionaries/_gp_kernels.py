@@ -40,7 +40,7 @@ def to_tree(kernel: Any) -> dict[str, Any]:
 def _to_json(value: Any) -> Any:
     if isinstance(value, kernels.Kernel):
         return to_tree(value)
-    return value if isinstance(value, str) else _numbers(np.asarray(value, np.float64).tolist())
+    return value if isinstance(value, str) else _numbers(np.asarray(value).tolist())
 
 
 def _numbers(value: Any) -> Any:
@@ -68,7 +68,7 @@ def from_tree(tree: Any, depth: int = 0) -> Any:
 def _from_json(key: Any, value: Any, depth: int) -> Any:
     if isinstance(value, dict):
         return from_tree(value, depth + 1)
-    if value == "fixed":
+    if value == "fixed" or type(value) in (int, float):
         return value
     try:
         numbers = np.asarray(value, dtype=np.float64)

@@ -121,7 +121,7 @@ def _takes_gamma(name: str) -> bool:
 def _scale_gamma(X: Matrix, sample_weight: Floats | None) -> float:
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         spread = variance(X, sample_weight)
-        gamma = 1.0 / (X.shape[1] * spread) if spread != 0 else 1.0
+        gamma = 1.0 if spread is None else np.divide(1.0, X.shape[1] * spread)
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(
             f"gamma='scale' cannot be computed: the variance of X is {spread:g}; scale the inputs"
@@ -150,7 +150,11 @@ def refuse_sparse(kernel: KernelLike, X: Matrix) -> None:
 
 
 def checked_centers(
-    centers: Any, X: Matrix, sample_weight: Floats | None, random_state: Any
+    centers: Any,
+    gamma: float | Floats | None,
+    X: Matrix,
+    sample_weight: Floats | None,
+    random_state: Any,
 ) -> tuple[Matrix, Positions, int]:
     """Distinct centers, their positions, and how many the user counts."""
     if centers is None:
@@ -159,7 +163,9 @@ def checked_centers(
         chosen = _k_means(int(centers), X, sample_weight, random_state)
     else:
         chosen = _given_centers(centers, X.shape[1])
-    index = first_occurrences(chosen)
+    # Rows that differ only in inputs the kernel does not see give equal atoms too.
+    seen = chosen if np.all(gamma) or gamma is None else chosen[:, np.flatnonzero(gamma)]
+    index = first_occurrences(seen)
     count = chosen.shape[0]
     return (chosen if len(index) == count else chosen[index]), index, count
 

@@ -79,9 +79,12 @@ def _first_occurrences_exactly(X: Matrix) -> Positions:
     return np.fromiter(seen.values(), dtype=np.intp, count=len(seen))
 
 
-def variance(X: Matrix, sample_weight: Floats | None) -> float:
-    """Variance of all entries of X; a weight counts as that many copies of its row."""
+def variance(X: Matrix, sample_weight: Floats | None) -> float | None:
+    """Variance of all entries of X, each weight that many copies of its row; None if constant."""
     n, d = X.shape
+    # Rounding of the mean would turn a constant into a tiny variance and gamma into 1e30.
+    if X.min() == X.max():
+        return None
     w = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     total = w.sum() * d
     if is_sparse(X):
@@ -89,10 +92,7 @@ def variance(X: Matrix, sample_weight: Floats | None) -> float:
         weights = np.repeat(w, np.diff(X.indptr))
         mean = weights @ X.data / total
         spread = weights @ (X.data - mean) ** 2 + (total - weights.sum()) * mean**2
-        extremes = (X.min(), X.max())
     else:
         mean = (w @ X).sum() / total
         spread = (w @ (X - mean) ** 2).sum()
-        extremes = (X.min(), X.max())
-    # Rounding of the mean would turn a constant into a tiny variance and gamma into 1e30.
-    return 0.0 if extremes[0] == extremes[1] else float(spread / total)
+    return float(spread / total)

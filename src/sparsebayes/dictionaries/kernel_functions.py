@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 from sparsebayes.dictionaries._protocol import Floats, Matrix, is_sparse
 
 _CACHED = 1 << 16  # entries of a block of our own formulas: half a megabyte
-_FOREIGN = 1 << 20  # entries of a block of other people's kernels, whose calls cost more
+_LARGEST = 1 << 20  # entries of any block, and of those of other people's kernels
 _FEW_INPUTS = 3  # up to here exact differences cost no more than a matrix product
 _SPREAD = 500.0  # |z|^2 up to which |x|^2 + |z|^2 - 2 x.z is right to 1e-12
 _LOWEST = -708.0  # exp below this is subnormal, which takes ten times as long
@@ -33,20 +33,22 @@ class Formula:
     left: Callable[[Matrix], Matrix]
     right: Matrix
     fill: Callable[[Matrix, Matrix, Floats], None]
-    symmetric: bool = False  # K(x, z) == K(z, x), and `right` can be cut into rows
+    # K(x, z) == K(z, x), `right` can be cut into rows, and a value costs more than its copy.
+    symmetric: bool = False
     cells: int = _CACHED
 
     def evaluate(self, X: Matrix, out: Floats, *, same: bool) -> None:
-        """Fill `out` (n, M); `same` says that the rows of X are the centers."""
-        if out.size == 0:
-            return
-        step = min(max(16, self.cells // out.shape[1]), out.shape[0])
+        """Fill `out` (n, M), not empty; `same` says that the rows of X are the centers."""
+        n, M = out.shape
+        # Matrix products want some dozen rows, more for many inputs, if the outer cache has room.
+        wanted = 64 if self.right.shape[1] < 32 else 256
+        step = min(n, max(self.cells // M, min(wanted, _LARGEST // M), 1))
         if same and self.symmetric:
-            self._mirrored(X, out, 2 * step)
+            self._mirrored(X, out, step)
             return
         direct = out.flags.c_contiguous
-        scratch = None if direct else np.empty((step, out.shape[1]))
-        for i in range(0, out.shape[0], step):
+        scratch = None if direct else np.empty((step, M))
+        for i in range(0, n, step):
             rows = out[i : i + step]
             block = rows if scratch is None else scratch[: len(rows)]
             self.fill(self.left(X[i : i + step]), self.right, block)
@@ -135,14 +137,16 @@ def _minus_squared_distance(
     origin = Z.mean(axis=0)
     V = (Z - origin) * root
     norms = _squared_norms(V)
-    if Z.shape[1] <= _FEW_INPUTS or norms.max(initial=0.0) > _SPREAD:
+    if Z.shape[1] <= _FEW_INPUTS or norms.max() > _SPREAD:
+        one = np.ndim(gamma) == 0  # differences of the inputs as they are have no rounding at all
 
         def fill_exact(U: Floats, V: Floats, out: Floats) -> None:
             cdist(U, V, "sqeuclidean", out=out)
-            np.negative(out, out=out)
+            np.multiply(out, -gamma if one else -1.0, out=out)
             finish(out)
 
-        return Formula(lambda X: (X - origin) * root, V, fill_exact, symmetric=True)
+        left = (lambda X: X) if one else (lambda X: (X - origin) * root)
+        return Formula(left, Z if one else V, fill_exact, symmetric=True)
 
     def augmented(X: Floats) -> Floats:  # (n, d) -> (n, d + 2)
         U = np.empty((X.shape[0], X.shape[1] + 2))
@@ -181,23 +185,25 @@ def _tps(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
 
 
 def _laplacian(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
+    one = np.ndim(gamma) == 0
+
     def fill(U: Matrix, V: Matrix, out: Floats) -> None:
         if sparse:
             out[...] = manhattan_distances(sp.csr_matrix(U), V)
         else:
             cdist(U, V, "cityblock", out=out)
-        np.negative(out, out=out)
+        np.multiply(out, -gamma if one else -1.0, out=out)
         _exp(out)
 
-    V = _scaled(sp.csr_matrix(Z) if sparse else Z, gamma)
-    return Formula(lambda X: _scaled(X, gamma), V, fill, symmetric=not sparse)
+    left: Callable[[Matrix], Matrix] = (lambda X: X) if one else (lambda X: _scaled(X, gamma))
+    return Formula(left, left(sp.csr_matrix(Z) if sparse else Z), fill, symmetric=not sparse)
 
 
 # --- kernels of the inner product ------------------------------------------------------------
 
 
 def _inner(
-    Z: Matrix, scale: float | Floats, finish: Callable[[Floats], None], sparse: bool
+    Z: Matrix, scale: float | Floats, finish: Callable[[Floats], None], symmetric: bool = False
 ) -> Formula:
     """`finish` of sum_k scale_k x_k z_k."""
 
@@ -207,22 +213,21 @@ def _inner(
             finish(out)
 
     plain = np.ndim(scale) == 0 and scale == 1.0
-    return Formula(
-        (lambda X: X) if plain else (lambda X: _scaled(X, scale)), Z, fill, symmetric=not sparse
-    )
+    left = (lambda X: X) if plain else (lambda X: _scaled(X, scale))
+    return Formula(left, Z, fill, symmetric)
 
 
-def _linear(Z: Matrix, sparse: bool) -> Formula:
-    return _inner(Z, 1.0, lambda out: _refuse_overflow("linear", out), sparse)
+def _linear(Z: Matrix) -> Formula:
+    return _inner(Z, 1.0, lambda out: _refuse_overflow("linear", out))
 
 
-def _poly(Z: Matrix, gamma: float | Floats, degree: int, coef0: float, sparse: bool) -> Formula:
+def _poly(Z: Matrix, gamma: float | Floats, degree: int, coef0: float) -> Formula:
     def finish(out: Floats) -> None:
         np.add(out, coef0, out=out)
         _power(out, degree)
         _refuse_overflow("poly", out)
 
-    return _inner(Z, gamma, finish, sparse)
+    return _inner(Z, gamma, finish)
 
 
 def _power(out: Floats, degree: int) -> None:
@@ -242,16 +247,16 @@ def _sigmoid(Z: Matrix, gamma: float | Floats, coef0: float, sparse: bool) -> Fo
         np.add(out, coef0, out=out)
         np.tanh(out, out=out)
 
-    return _inner(Z, gamma, finish, sparse)
+    return _inner(Z, gamma, finish, symmetric=not sparse)
 
 
-def _cosine(Z: Matrix, sparse: bool) -> Formula:
+def _cosine(Z: Matrix) -> Formula:
     def unit(X: Matrix) -> Matrix:
         norms = np.sqrt(_squared_norms(X))
         shrink = 1.0 / np.where(norms > 0, norms, 1.0)
         return sp.diags(shrink, format="csr") @ X if is_sparse(X) else X * shrink[:, None]
 
-    return Formula(unit, unit(Z), _product, symmetric=not sparse)
+    return Formula(unit, unit(Z), _product)
 
 
 # --- the linear spline -----------------------------------------------------------------------
@@ -301,7 +306,7 @@ def foreign(Z: Matrix, function: Callable[[Matrix, Matrix], Any], label: str) ->
         if not np.isfinite(out).all():
             raise ValueError(f"kernel {label} returned NaN or infinity")
 
-    return Formula(lambda X: X, Z, fill, cells=_FOREIGN)
+    return Formula(lambda X: X, Z, fill, cells=_LARGEST)
 
 
 WITH_GAMMA = frozenset({"rbf", "laplacian", "poly", "sigmoid", "lspline", "tps"})
@@ -319,13 +324,13 @@ def formula(
         case "laplacian":
             return _laplacian(Z, gamma, sparse)
         case "poly":
-            return _poly(Z, gamma, degree, coef0, sparse)
+            return _poly(Z, gamma, degree, coef0)
         case "sigmoid":
             return _sigmoid(Z, gamma, coef0, sparse)
         case "linear":
-            return _linear(Z, sparse)
+            return _linear(Z)
         case "cosine":
-            return _cosine(Z, sparse)
+            return _cosine(Z)
         case "lspline":
             return _lspline(Z, gamma)
         case "tps":

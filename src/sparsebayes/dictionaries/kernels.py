@@ -152,7 +152,7 @@ class Kernel(Addable, BaseEstimator):
                 )
             return PrecomputedAtoms(distinct_columns(X), X.shape[1])
         refuse_sparse(kernel, X)
-        centers, index, count = checked_centers(self.centers, X, sample_weight, random_state)
+        centers, index, count = checked_centers(self.centers, gamma, X, sample_weight, random_state)
         refuse_sparse(kernel, centers)
         return KernelAtoms(kernel, gamma, degree, coef0, params, centers, index, count)
 
@@ -186,6 +186,8 @@ class KernelAtoms:
         check_columns(X, self.n_features_in)
         refuse_sparse(self.kernel, X)
         out = room(out, (X.shape[0], self.size))
+        if out.size == 0:
+            return out
         sparse = is_sparse(X) or is_sparse(self.centers)
         same = not sparse and (X is self.centers or np.array_equal(X, self.centers))
         self._formula(sparse).evaluate(X, out, same=same)
@@ -274,8 +276,9 @@ class KernelAtoms:
             gamma = spec_array(arrays, "gamma", (d,))
         elif gamma is not None:
             gamma = float(spec_value(spec, "gamma", (int, float)))
-        if (kernel in WITH_GAMMA if isinstance(kernel, str) else False) and gamma is None:
-            raise ValueError(f"stored kernel {kernel!r} lacks its gamma")
+        needed = isinstance(kernel, str) and kernel in WITH_GAMMA
+        if needed and not (gamma is not None and np.isfinite(gamma).all() and np.min(gamma) >= 0):
+            raise ValueError(f"stored kernel {kernel!r} has no valid gamma, but {gamma!r}")
         index = spec_positions(arrays, "index", None, count)
         if spec_value(spec, "sparse", bool):
             centers = _csr_from(arrays, (len(index), d))

@@ -99,10 +99,13 @@ class Union(Addable, BaseEstimator):
         # First whole lists, then whole parts, then their parameters, in whatever order they came.
         if "parts" in params:
             self.parts = params.pop("parts")
-        known = self.get_params(deep=True)
+        numbers = {str(i) for i in range(len(self.parts))}
         for key in params:
-            if key not in known and key.split("__")[0] not in known:
-                raise ValueError(f"invalid parameter {key!r} for {self!r}")
+            if key.partition("__")[0] not in numbers:
+                raise ValueError(
+                    f"invalid parameter {key!r} for {self!r}: give 'parts', the number of a part, "
+                    "or that and a parameter of it, such as '0__gamma'"
+                )
         replaced = {int(key): value for key, value in params.items() if "__" not in key}
         if replaced:
             self.parts = [replaced.get(i, part) for i, part in enumerate(self.parts)]
