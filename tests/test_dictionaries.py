@@ -391,6 +391,12 @@ class TestAccuracy:
         assert K.max() <= 1.0
         assert_allclose(K, Kernel(gamma=1 / d).bind(near).evaluate(near), rtol=0, atol=1e-12)
 
+    def test_far_from_the_origin_is_as_fast(self):
+        # A matrix product of d + 2 columns; exact differences take several times as long.
+        X = np.random.default_rng(0).normal(size=(50, 20))
+        for shift in (0.0, 1e9):
+            assert Kernel(gamma=0.1).bind(X + shift)._formula(sparse=False).right.shape[1] == 22
+
     @pytest.mark.parametrize("d", [2, 6, 40])
     def test_narrow_kernels(self, d):
         # Inputs spread over thousands of widths: expanding the square would lose six digits.
@@ -414,6 +420,7 @@ class TestAccuracy:
         X = sp.random(60, 500, density=0.05, format="csr", random_state=0)
         K = Kernel(gamma=1.0).bind(X).evaluate(X)
         assert_allclose(np.diag(K), 1.0, rtol=0, atol=1e-12)
+        assert K.max() <= 1.0
 
     def test_overflow_is_refused(self):
         X = np.array([[1e120], [2e120]])
@@ -523,11 +530,16 @@ class TestCenters:
 
 class TestDistinctRows:
     @pytest.mark.parametrize("convert", STORAGES.values(), ids=STORAGES)
-    def test_small_integers(self, convert):
+    @pytest.mark.parametrize("low", [-3, 0])
+    def test_small_integers(self, convert, low, monkeypatch):
+        def slow_path(X):
+            raise AssertionError("two different rows share a hash")
+
         # Doubles of small integers share most of their bits.
-        X = np.random.default_rng(0).integers(-3, 4, (3000, 5)).astype(float)
+        X = np.random.default_rng(0).integers(low, 4, (3000, 5 - low // 3)).astype(float)
+        monkeypatch.setattr(_rows, "_first_occurrences_exactly", slow_path)
         expected = np.sort(np.unique(X, axis=0, return_index=True)[1])
-        assert 1000 < len(expected) < 3000
+        assert 900 < len(expected) < 3000
         assert_array_equal(_rows.first_occurrences(convert(X)), expected)
 
     @pytest.mark.parametrize("convert", STORAGES.values(), ids=STORAGES)
@@ -790,6 +802,18 @@ class TestUnion:
         parts = [Bias(), Linear(), Kernel("tps", gamma=2.0), Kernel("lspline")]
         expected = np.hstack([part.bind(X).evaluate(other) for part in parts])
         assert_array_equal(Union(parts).bind(X).evaluate(other), expected)
+
+    def test_a_part_without_atoms(self):
+        class Nothing:
+            def bind(self, X, *, sample_weight=None, random_state=None):
+                return Linear().bind(X).restrict([])
+
+        X = rows()
+        atoms = Union([Bias(), Nothing(), Kernel()]).bind(X)
+        expected = np.hstack((np.ones((N, 1)), Kernel().bind(X).evaluate(X)))
+        assert_array_equal(atoms.evaluate(X), expected)
+        assert_array_equal(stored_and_back(atoms).evaluate(X), expected)
+        assert_array_equal(atoms.restrict([1]).index, [1 + D])
 
     def test_sparse_only_while_it_pays(self):
         S = sp.csr_matrix(rows())

@@ -27,8 +27,9 @@ def first_occurrences(X: Matrix) -> Positions:
 
 def _row_hashes(X: Matrix) -> NDArray[np.uint64]:
     n, d = X.shape
-    # Odd, different multipliers: a row and its permutation get different hashes.
-    factors = np.arange(1, 2 * d, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    # Odd and without pattern (splitmix64): with 1, 3, 5, 7 (a, b, b, a) would equal (b, a, a, b).
+    factors = np.arange(1, d + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    factors = _mixed(_mixed(factors)) | np.uint64(1)
     if is_sparse(X):
         X = _canonical(X)
         terms = _mixed_bits(X.data) * factors[X.indices]
@@ -44,7 +45,10 @@ def _row_hashes(X: Matrix) -> NDArray[np.uint64]:
 
 def _mixed_bits(values: Floats) -> NDArray[np.uint64]:
     # Doubles such as 1.0 and 2.0 differ in their top bits only, which sums would not spread.
-    bits = (values + 0.0).view(np.uint64)
+    return _mixed((values + 0.0).view(np.uint64))
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     bits ^= bits >> np.uint64(32)
     bits *= np.uint64(0xBF58476D1CE4E5B9)
     bits ^= bits >> np.uint64(29)

@@ -185,9 +185,10 @@ class UnionAtoms:
             return sp.hstack(blocks, format="csr")[:, order]
         out = room(out, (X.shape[0], self.size))
         for part, columns in zip(self.parts, self.columns, strict=True):
-            first, last = columns[0], columns[-1]
+            if len(columns) == 0:
+                continue
             if (np.diff(columns) == 1).all():
-                part.evaluate(X, out=out[:, first : last + 1])
+                part.evaluate(X, out=out[:, columns[0] : columns[-1] + 1])
             else:
                 block = np.empty((X.shape[0], len(columns)))
                 out[:, columns] = part.evaluate(X, out=block)
@@ -248,7 +249,7 @@ class UnionAtoms:
                 key.removeprefix(prefix): a for key, a in arrays.items() if key.startswith(prefix)
             }
             part = _from_spec(stored, own, depth + 1)
-            if part.size == 0 or part.n_features_in not in (None, d):
+            if part.n_features_in not in (None, d):
                 raise ValueError(f"stored union: part {k} does not fit the others")
             parts.append(part)
             kept.append(spec_positions(arrays, f"{k}.columns", part.size, len(index)))
