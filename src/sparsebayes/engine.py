@@ -1,0 +1,245 @@
+"""State of a fit and the statistics of Tipping & Faul, computed from a quadratic.
+
+Everything here is a function of a quadratic, a hyperprior, the active atoms, their variances ``v``
+and the noise. The matrix that is factorised is ``B = I + R G R`` with ``R = diag(sqrt(v / noise))``:
+its eigenvalues are at least one, whatever the scale of atoms, targets or variances. With
+``W = B^-1`` and ``z = P^(1/2) mu`` (P = 1/v), Sigma = V^(1/2) W V^(1/2) and mu = V^(1/2) z.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+
+from sparsebayes.hyperpriors import Hyperprior, gain
+from sparsebayes.quadratic import Gram, Quadratic
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["COLLINEAR", "Breakdown", "Screen", "State", "Whitened", "refresh", "screen", "whiten"]
+
+COLLINEAR = 1e-8
+"""A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
+
+
+class Breakdown(ArithmeticError):
+    """A factorisation failed: the numbers left the range of float64."""
+
+
+class Whitened(NamedTuple):
+    """The posterior in whitened weights, for atoms of one Gram matrix."""
+
+    L: FloatArray  # (m, m) lower Cholesky factor of B
+    W: FloatArray  # (m, m) inverse of B
+    z: FloatArray  # (m, T) whitened posterior mean
+    log_evidence: float
+    residual: float  # |t - Phi mu|^2 over all targets
+
+
+@dataclass(frozen=True)
+class State:
+    """One consistent point of a fit: replaced as a whole, never torn."""
+
+    active: IndexArray  # (m,) atoms in the model, of 0..M-1
+    v: FloatArray  # (m,) prior variances of unit-norm atoms
+    noise_var: float
+    white: Whitened
+    objective: float  # log evidence + log hyperprior
+
+    @property
+    def log_evidence(self) -> float:
+        """Log marginal likelihood."""
+        return self.white.log_evidence
+
+    @property
+    def mu(self) -> FloatArray:
+        """Posterior mean of the weights, shape (m, T)."""
+        return np.sqrt(self.v)[:, None] * self.white.z
+
+    @property
+    def Sigma(self) -> FloatArray:
+        """Posterior covariance of the weights, shape (m, m)."""
+        root = np.sqrt(self.v)
+        return root[:, None] * self.white.W * root
+
+    @property
+    def dof(self) -> FloatArray:
+        """Degrees of freedom 1 - Sigma_jj / v_j of each active atom, shape (m,)."""
+        return 1.0 - self.white.W.diagonal()
+
+
+class Screen(NamedTuple):
+    """Statistics of every atom of the dictionary at one state."""
+
+    S: FloatArray  # (M,)
+    Q: FloatArray  # (M, T)
+    gains: FloatArray  # (M,) best gain of changing this atom alone, in nats
+    v: FloatArray  # (M,) the variance that gains it
+    X: FloatArray  # (m, M) L^-1 R G_a. : S = (diag(G) - |X|^2) / noise
+
+
+def log_evidence_constant(quad: Quadratic, noise_var: float) -> float:
+    """Log evidence of the empty model."""
+    n_targets = quad.g.shape[1]
+    return (
+        quad.log_offset
+        - 0.5 * n_targets * quad.n * float(np.log(2 * np.pi * noise_var))
+        - 0.5 * quad.tt / noise_var
+    )
+
+
+def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
+    """Posterior of the atoms of ``gram`` at variances ``v``, from its definition.
+
+    Parameters
+    ----------
+    gram : Gram
+        Quadratic of the active atoms.
+    v : ndarray of shape (m,)
+        Prior variances.
+    noise_var : float
+        Noise variance.
+
+    Returns
+    -------
+    Whitened
+        Factor, whitened covariance and mean, and the log evidence (S&E eq. 59, sign corrected).
+    """
+    m, n_targets = gram.g.shape
+    if m == 0:
+        empty = np.zeros((0, 0))
+        return Whitened(
+            empty, empty, np.zeros((0, n_targets)), log_evidence_constant(gram, noise_var), gram.tt
+        )
+    root = np.sqrt(v / noise_var)
+    B = gram.G * root
+    B *= root[:, None]
+    B.flat[:: m + 1] += 1.0
+    L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+    if info != 0:
+        raise Breakdown
+    W, info = dpotri(L, lower=1)
+    if info != 0:
+        raise Breakdown
+    W += np.tril(W, -1).T
+    h = gram.g * (root / np.sqrt(noise_var))[:, None]
+    z = W @ h
+    explained = float(np.einsum("ij,ij->", h, z))
+    log_det = 2.0 * float(np.log(L.diagonal()).sum())
+    evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
+    # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
+    residual = max(gram.tt - noise_var * (explained + float(np.einsum("ij,ij->", z, z))), 0.0)
+    return Whitened(L, W, z, evidence, residual)
+
+
+def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
+    """Sum of the log hyperprior over active atoms."""
+    return float(hyperprior.log_density(v, noise_var).sum())
+
+
+def refresh(
+    quad: Quadratic, hyperprior: Hyperprior, active: IndexArray, v: FloatArray, noise_var: float
+) -> State:
+    """Compute a state from definitions, from nothing but the parameters.
+
+    Parameters
+    ----------
+    quad : Quadratic
+        The quadratic of all atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    active : ndarray of shape (m,)
+        Atoms in the model.
+    v : ndarray of shape (m,)
+        Their variances, positive.
+    noise_var : float
+        Noise variance.
+
+    Returns
+    -------
+    State
+        The state; raises `Breakdown` if float64 cannot hold it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.hyperpriors import Flat
+    >>> gram = Gram(np.eye(2), np.array([[3.0], [0.1]]), tt=9.5, n=10.0, spread=1.0)
+    >>> state = refresh(gram, Flat(), np.array([0]), np.array([8.0]), noise_var=1.0)
+    >>> state.mu.ravel(), state.Sigma.ravel()
+    (array([2.66666667]), array([0.88888889]))
+    """
+    white = whiten(quad.gram(active), v, noise_var)
+    if not np.isfinite(white.log_evidence):
+        raise Breakdown
+    prior = log_hyperprior(hyperprior, v, noise_var)
+    return State(active, v, noise_var, white, white.log_evidence + prior)
+
+
+def inverse_factor(white: Whitened) -> FloatArray:
+    """L^-1, shape (m, m)."""
+    inverse, _ = dtrtri(white.L, lower=1)
+    return np.asarray(inverse)
+
+
+def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray]:
+    """Sparsity s and squared quality q2 of active atoms, each out of its own model.
+
+    s = 1/Sigma_jj - 1/v_j and q = mu_j / Sigma_jj: accurate where alpha S / (alpha - S) (T&F eq. 23)
+    loses its sign.
+    """
+    d = white.W.diagonal()
+    return (1.0 - d) / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
+
+
+def screen(quad: Quadratic, hyperprior: Hyperprior, state: State) -> Screen:
+    """S, Q and the best single change for every atom of the dictionary (T&F eqs. 24, 25).
+
+    Parameters
+    ----------
+    quad : Quadratic
+        The quadratic of all atoms; columns of the active ones are asked of it.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    state : State
+        Current state.
+
+    Returns
+    -------
+    Screen
+        Statistics, gains and proposed variances. Atoms collinear with the model gain nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.hyperpriors import Flat
+    >>> gram = Gram(np.eye(2), np.array([[3.0], [0.1]]), tt=9.5, n=10.0, spread=1.0)
+    >>> empty = refresh(gram, Flat(), np.empty(0, dtype=np.intp), np.empty(0), noise_var=1.0)
+    >>> screen(gram, Flat(), empty).v
+    array([8., 0.])
+    """
+    noise_var, n_targets = state.noise_var, quad.g.shape[1]
+    if state.active.size:
+        columns = quad.columns(state.active)
+        root = np.sqrt(state.v / noise_var)
+        X = (inverse_factor(state.white) * root) @ columns
+        S = (quad.diag - np.einsum("ij,ij->j", X, X)) / noise_var
+        Q = (quad.g - columns.T @ state.mu) / noise_var
+    else:
+        X = np.zeros((0, quad.size))
+        S, Q = quad.diag / noise_var, quad.g / noise_var
+    s = np.where(S * noise_var > COLLINEAR * quad.diag, S, np.inf)
+    q2 = np.einsum("ij,ij->i", Q, Q)
+    v = np.where(np.isinf(s), 0.0, hyperprior.best_variance(s, q2, noise_var, n_targets))
+    s[np.isinf(s)] = 1.0
+    gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
+    if state.active.size:
+        s_a, q2_a = without_self(state.v, state.white)
+        v_a = hyperprior.best_variance(s_a, q2_a, noise_var, n_targets)
+        now = gain(hyperprior, s_a, q2_a, state.v, noise_var, n_targets)
+        v[state.active] = v_a
+        gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets) - now
+    return Screen(S, Q, gains, v, X)

@@ -1,0 +1,244 @@
+"""Hyperpriors on the prior variance of an atom: one-dimensional problems.
+
+An atom that is out of its own model is summarised by two numbers, its sparsity ``s`` and its
+squared quality ``q2`` (Tipping & Faul 2003, eq. 19). A hyperprior answers one question about them:
+which variance ``v`` is best, counting ``v = 0`` ("out of the model") as worth nothing.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Flat", "Hyperprior", "LogDerivatives", "Smoothness", "gain"]
+
+_LEAST_S = 1e-100  # a sparsity of zero is rounding; its square must not underflow
+_ROOT_STEPS = 60  # a bracketed Newton search on a cubic needs about ten; bisection alone fifty
+
+
+class LogDerivatives(NamedTuple):
+    """Derivatives of ``log_density`` for each atom, with u = log v and rho = log noise."""
+
+    u: FloatArray
+    uu: FloatArray
+    rho: FloatArray
+    u_rho: FloatArray
+    rho_rho: FloatArray
+
+
+@runtime_checkable
+class Hyperprior(Protocol):
+    """What a solver asks of a hyperprior; all methods are vectorised over atoms.
+
+    Variances are those of atoms of unit norm, so that ``v / noise_var`` is a signal to noise ratio.
+    """
+
+    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
+        """Log density at ``v > 0`` relative to ``v = 0``."""
+        ...
+
+    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
+        """First and second derivatives of ``log_density`` in log v and log noise."""
+        ...
+
+    def best_variance(
+        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
+    ) -> FloatArray:
+        """Return the variance that maximises ``gain``, zero where no variance gains anything."""
+        ...
+
+
+def gain(
+    hyperprior: Hyperprior,
+    s: FloatArray,
+    q2: FloatArray,
+    v: FloatArray,
+    noise_var: float,
+    n_targets: int = 1,
+) -> FloatArray:
+    """Objective with the atom at variance ``v`` minus the objective without it, in nats.
+
+    Parameters
+    ----------
+    hyperprior : Hyperprior
+        Prior of the variance.
+    s, q2 : ndarray of shape (k,)
+        Sparsity and squared quality of each atom, out of its own model (T&F eq. 19).
+        With several targets ``q2`` is summed over them.
+    v : ndarray of shape (k,)
+        Variances; zero gives zero.
+    noise_var : float
+        Noise variance.
+    n_targets : int, default=1
+        Number of targets that share the atoms.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Gains in nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> s, q2 = np.array([1.0, 1.0]), np.array([9.0, 0.5])
+    >>> v = Flat().best_variance(s, q2, 1.0)
+    >>> v
+    array([8., 0.])
+    >>> gain(Flat(), s, q2, v, 1.0).round(3)
+    array([2.901, 0.   ])
+    """
+    vs = v * s
+    likelihood = 0.5 * (v * q2 / (1.0 + vs) - n_targets * np.log1p(vs))  # T&F eq. 18
+    inside = v > 0
+    prior = np.zeros_like(v)
+    if inside.any():
+        prior[inside] = hyperprior.log_density(v[inside], noise_var)
+    return np.where(inside, likelihood + prior, 0.0)
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Every variance equally likely: the relevance vector machine of the papers.
+
+    Alone, an atom orthogonal to the others enters whenever its z-score exceeds one; with a dictionary
+    that can span the data this overfits, and :class:`Smoothness` is the remedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Flat().best_variance(np.array([2.0]), np.array([10.0]), noise_var=1.0)
+    array([2.])
+    """
+
+    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
+        """Return zero: flat."""
+        return np.zeros_like(v)
+
+    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
+        """Return zeros."""
+        zero = np.zeros_like(v)
+        return LogDerivatives(zero, zero, zero, zero, zero)
+
+    def best_variance(
+        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
+    ) -> FloatArray:
+        """Return ``max(q2 / T - s, 0) / s**2`` (T&F eq. 20)."""
+        s = np.maximum(s, _LEAST_S)
+        return np.maximum(q2 / (n_targets * s) - 1.0, 0.0) / s
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """Noise-dependent smoothness prior ``log p(v) = -c v / (v + noise)`` (Schmolck & Everson 2007).
+
+    The exponent counts the degrees of freedom that an atom of unit norm takes, so ``c`` is the price
+    of one parameter in nats: 1 is Akaike's criterion, ``log(N) / 2`` the Bayesian one (BIC) and
+    ``log(M)`` the risk inflation criterion (RIC), which pays for having searched M atoms.
+
+    Parameters
+    ----------
+    c : float
+        Price of a degree of freedom, at least 0.
+
+    Examples
+    --------
+    An orthonormal atom is active if and only if its squared z-score exceeds ``1 + 2 c``.
+
+    >>> import numpy as np
+    >>> prior = Smoothness(c=2.0)
+    >>> prior.best_variance(np.ones(2), np.array([4.9, 5.1]), noise_var=1.0).round(3)
+    array([0. , 0.1])
+    """
+
+    c: float
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.c) and self.c >= 0):
+            raise ValueError(f"Smoothness(c): c must be a finite number >= 0, got {self.c!r}.")
+
+    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
+        """Return ``-c v / (v + noise)`` (S&E eq. 33)."""
+        return -self.c * (v / (v + noise_var))
+
+    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
+        """Return the derivatives: the density is a logistic function of log v - log noise."""
+        x = v / (v + noise_var)
+        slope = self.c * x * (1.0 - x)
+        bend = slope * (1.0 - 2.0 * x)
+        return LogDerivatives(-slope, -bend, slope, bend, -bend)
+
+    def best_variance(
+        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
+    ) -> FloatArray:
+        """Return the maximum at finite variance where it beats zero, else zero."""
+        flat = Flat().best_variance(s, q2, noise_var, n_targets)
+        best = np.zeros_like(flat)
+        # The prior only lowers the gain: atoms without a flat maximum have none here either.
+        some = np.flatnonzero(flat > 0)
+        if self.c == 0 or some.size == 0:
+            return flat
+        # In units of the noise precision: a = noise / v, sparsity sigma, squared quality theta.
+        sigma, theta = s[some] * noise_var, q2[some] * noise_var
+        start = noise_var / flat[some]
+        a, exists = _first_root(sigma, theta, start, self.c, n_targets)
+        v = np.where(exists, noise_var / a, 0.0)
+        # S&E algorithm 1, line 11, must also test that the maximum is worth more than nothing.
+        v[gain(self, s[some], q2[some], v, noise_var, n_targets) <= 0] = 0.0
+        best[some] = v
+        return best
+
+
+def _first_root(
+    sigma: FloatArray, theta: FloatArray, start: FloatArray, c: float, n_targets: int
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Smallest positive root of the cubic of S&E eq. 51, which is the maximum (their section 6.3).
+
+    P(a) = [T sigma (a + sigma) - theta a] (1 + a)^2 + 2 c a (a + sigma)^2 is positive at ``start``,
+    the root for c = 0, and has no root to its left.
+    """
+    slope = n_targets * sigma - theta  # negative
+    b3 = slope + 2 * c
+    b2 = n_targets * sigma**2 + 2 * slope + 4 * c * sigma
+    b1 = 2 * n_targets * sigma**2 + slope + 2 * c * sigma**2
+    b0 = n_targets * sigma**2
+
+    def cubic(a: FloatArray) -> FloatArray:
+        return ((b3 * a + b2) * a + b1) * a + b0
+
+    # The right end of a bracket: the local minimum if the cubic finally rises, else doubling.
+    disc = b2 * b2 - 3 * b3 * b1
+    with np.errstate(invalid="ignore", divide="ignore"):
+        minimum = (-b2 + np.sqrt(disc)) / (3 * b3)
+        # the same root of the derivative without cancellation where b2 > 0
+        stable = -b1 / (b2 + np.sqrt(disc))
+    minimum = np.where(b2 > 0, stable, minimum)
+    rising = b3 > 0
+    exists = np.where(rising, (disc >= 0) & (minimum > start), True)
+    high = np.where(rising & exists, minimum, 2 * start)
+    exists &= np.where(rising, cubic(np.where(exists, high, start)) <= 0, True)
+    falling = ~rising
+    while True:
+        short = falling & (cubic(high) > 0)
+        if not short.any():
+            break
+        high = np.where(short, 4 * high, high)
+
+    low = start.copy()
+    a = start.copy()
+    for _ in range(_ROOT_STEPS):
+        value = cubic(a)
+        low = np.where(value > 0, a, low)
+        high = np.where(value <= 0, a, high)
+        slope_here = (3 * b3 * a + 2 * b2) * a + b1
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = a - value / slope_here
+        inside = (newton > low) & (newton < high)
+        step = np.where(inside, newton, np.sqrt(low) * np.sqrt(high))
+        if np.all(~exists | (np.abs(step - a) <= 1e-14 * a)):
+            a = step
+            break
+        a = step
+    return a, exists

@@ -1,0 +1,184 @@
+"""The posterior that an estimator keeps: active atoms only, of a size independent of N and M."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sparsebayes.dictionaries import Atoms, atoms_from_spec
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Posterior"]
+
+_BLOCK_CELLS = 2**18  # entries evaluated at a time when predicting: two megabytes
+_ARRAYS = ("norm", "center", "mean", "root", "prior_variance", "offset")
+_SCALARS = ("offset_variance", "noise_variance", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Gaussian posterior of the weights, and how to evaluate it anywhere.
+
+    Everything is kept for atoms that are centered and of unit norm and for targets in units of
+    ``scale``, where no sensible problem leaves the range of float64; ``weights``, ``covariance`` and
+    ``weight_variance`` give the same for atoms and targets as the user knows them.
+    """
+
+    atoms: Atoms
+    norm: FloatArray  # (m,) norm of each centered atom
+    center: FloatArray  # (m,) mean of each atom; zero without an intercept
+    mean: FloatArray  # (m, T)
+    root: FloatArray  # (m, m) with root @ root.T the covariance: variances cannot be negative
+    prior_variance: FloatArray  # (m,)
+    offset: FloatArray  # (T,) in the targets' own units
+    offset_variance: float
+    noise_variance: float
+    scale: float
+    single: bool  # y was one-dimensional
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of the atoms as given, shape (m,) or (m, T)."""
+        return self._shaped(self.mean / self.norm[:, None] * self.scale)
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Covariance of these weights, shape (m, m)."""
+        root = self.root / self.norm[:, None] * self.scale
+        return root @ root.T
+
+    @property
+    def weight_variance(self) -> FloatArray:
+        """Prior variances of these weights, shape (m,)."""
+        return np.square(np.sqrt(self.prior_variance) / self.norm * self.scale)
+
+    @property
+    def intercept(self) -> Any:
+        """Intercept for atoms as given: a float, or one per target."""
+        values = self.offset - self.scale * (self.center / self.norm) @ self.mean
+        return float(values[0]) if self.single else values
+
+    def _shaped(self, values: FloatArray) -> FloatArray:
+        return values[:, 0] if self.single else values
+
+    def _blocks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
+        """Centered atoms of unit norm at the rows of X, a block of rows at a time."""
+        n, m = int(X.shape[0]), len(self.norm)
+        step = max(1, _BLOCK_CELLS // max(m, 1))
+        for start in range(0, n, step):
+            rows = slice(start, min(start + step, n))
+            U = self.atoms.evaluate(X[rows])
+            U = U.toarray() if sp.issparse(U) else np.array(U)
+            U -= self.center
+            U /= self.norm
+            yield rows, U
+
+    def predict(self, X: Any, *, variance: bool) -> tuple[FloatArray, FloatArray | None]:
+        """Mean of the target and, if asked, variance of the function, at the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+        variance : bool
+            Whether the variance is wanted too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,) or (n, T)
+            Posterior mean.
+        variance : ndarray of shape (n,) or None
+            Variance of the noise-free function in units of ``scale`` squared; the same for every
+            target.
+        """
+        n = int(X.shape[0])
+        mean = np.empty((n, len(self.offset)))
+        spread = np.full(n, self.offset_variance) if variance else None
+        if len(self.norm) == 0:
+            mean[:] = self.offset
+            return self._shaped(mean), spread
+        for rows, U in self._blocks(X):
+            mean[rows] = self.offset + self.scale * (U @ self.mean)
+            if spread is not None:
+                half = U @ self.root
+                spread[rows] += np.einsum("ij,ij->i", half, half)
+        return self._shaped(mean), spread
+
+    def half_covariance(self, X: Any) -> FloatArray:
+        """Return A with A A' the covariance of the function at X, in units of ``scale`` squared."""
+        n, m = int(X.shape[0]), len(self.norm)
+        half = np.empty((n, m + 1))
+        half[:, m] = np.sqrt(self.offset_variance)
+        if m:
+            for rows, U in self._blocks(X):
+                half[rows, :m] = U @ self.root
+        return half
+
+    def to_spec(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Describe the posterior by a JSON-able dict and named arrays.
+
+        Returns
+        -------
+        spec : dict
+            Numbers, and the description of the atoms.
+        arrays : dict of str to ndarray
+            Arrays by name.
+        """
+        atoms, arrays = self.atoms.to_spec()
+        named = {f"atoms.{name}": value for name, value in arrays.items()}
+        named |= {name: getattr(self, name) for name in _ARRAYS}
+        spec: dict[str, Any] = {name: float(getattr(self, name)) for name in _SCALARS}
+        return spec | {"single": self.single, "atoms": atoms}, named
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Posterior:
+        """Rebuild what `to_spec` described; a ValueError for anything unexpected.
+
+        Parameters
+        ----------
+        spec : dict
+            From `to_spec`.
+        arrays : dict of str to ndarray
+            From `to_spec`.
+
+        Returns
+        -------
+        Posterior
+            The posterior.
+        """
+        own = {
+            name.removeprefix("atoms."): value
+            for name, value in arrays.items()
+            if name.startswith("atoms.")
+        }
+        atoms = atoms_from_spec(spec["atoms"], own)
+        m, n_targets = atoms.size, np.size(arrays.get("offset", ()))
+        shapes = {
+            "norm": (m,),
+            "center": (m,),
+            "mean": (m, n_targets),
+            "root": (m, m),
+            "prior_variance": (m,),
+            "offset": (n_targets,),
+        }
+        for name, shape in shapes.items():
+            value = arrays.get(name)
+            if value is None or value.dtype != np.float64 or value.shape != shape:
+                raise ValueError(f"stored posterior: array {name!r} is missing or malformed")
+            if not np.isfinite(value).all():
+                raise ValueError(f"stored posterior: array {name!r} holds NaN or infinity")
+        numbers = {name: float(spec[name]) for name in _SCALARS}
+        if not all(np.isfinite(value) and value >= 0 for value in numbers.values()):
+            raise ValueError("stored posterior: a variance or scale is negative or not finite")
+        single = spec["single"] is True
+        if n_targets == 0 or (single and n_targets != 1):
+            raise ValueError("stored posterior: the number of targets contradicts itself")
+        if (arrays["norm"] <= 0).any():
+            raise ValueError("stored posterior: an atom has no norm")
+        return cls(atoms, **{name: arrays[name] for name in _ARRAYS}, **numbers, single=single)

@@ -1,0 +1,135 @@
+"""Predictive distributions: what a model says about targets it has not seen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Normal"]
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Independent normal distributions, one for each row (and target).
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n,) or (n, T)
+        Means.
+    std : ndarray of the same shape
+        Standard deviations of the target, noise included.
+    function_std : ndarray of the same shape
+        Standard deviations of the noise-free function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> forecast = Normal(np.zeros(1), np.ones(1), np.full(1, 0.5))
+    >>> low, high = forecast.interval(0.95)
+    >>> low.round(2), high.round(2)
+    (array([-1.96]), array([1.96]))
+    >>> forecast.cdf(0.0)
+    array([0.5])
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    function_std: FloatArray
+
+    @property
+    def variance(self) -> FloatArray:
+        """Variances of the target, noise included."""
+        return np.square(self.std)
+
+    def interval(self, level: float = 0.9) -> tuple[FloatArray, FloatArray]:
+        """Central interval that holds the target with probability ``level``.
+
+        Parameters
+        ----------
+        level : float, default=0.9
+            Probability, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray
+            Ends of the interval.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        reach = float(ndtri(0.5 + 0.5 * level)) * self.std
+        return self.mean - reach, self.mean + reach
+
+    def ppf(self, probability: ArrayLike) -> FloatArray:
+        """Quantiles.
+
+        Parameters
+        ----------
+        probability : array-like
+            Broadcast against the mean.
+
+        Returns
+        -------
+        ndarray
+            Values that the target stays below with this probability.
+        """
+        return np.asarray(self.mean + self.std * ndtri(probability))
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """Probability that the target is at most ``y``.
+
+        Parameters
+        ----------
+        y : array-like
+            Broadcast against the mean.
+
+        Returns
+        -------
+        ndarray
+            Probabilities.
+        """
+        return np.asarray(ndtr(self._standard(y)))
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """Log predictive density at ``y``.
+
+        Parameters
+        ----------
+        y : array-like
+            Broadcast against the mean.
+
+        Returns
+        -------
+        ndarray
+            Log densities; their mean over held-out data is a proper score.
+        """
+        scale = np.maximum(self.std, np.finfo(float).tiny)
+        return np.asarray(-0.5 * (self._standard(y) ** 2 + np.log(2 * np.pi)) - np.log(scale))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Draw targets, independently for each row.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of draws.
+        random_state : int, RandomState or None
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n) or (n_samples, n, T)
+            Draws.
+        """
+        from sklearn.utils import check_random_state
+
+        rng = check_random_state(random_state)
+        draws: FloatArray = self.mean + self.std * rng.standard_normal((n_samples, *self.mean.shape))
+        return draws
+
+    def _standard(self, y: ArrayLike) -> FloatArray:
+        difference = np.asarray(y, dtype=float) - self.mean
+        return np.asarray(difference / np.maximum(self.std, np.finfo(float).tiny))

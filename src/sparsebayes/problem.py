@@ -1,0 +1,201 @@
+"""What is to be solved, and what a solver returns."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsebayes.engine import Screen, State, refresh, screen
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.quadratic import Quadratic
+from sparsebayes.solvers.newton import Noise, curvature, derivatives
+
+__all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify"]
+
+_NOISE_FLOOR = 1e-9
+_COLLAPSE = 0.8
+
+
+class Progress(NamedTuple):
+    """One line of a fit's trace."""
+
+    phase: str
+    iteration: int
+    n_active: int
+    objective: float
+    noise_var: float
+    max_gain: float
+
+
+class Status(enum.Enum):
+    """How a fit ended; the text is the advice."""
+
+    CONVERGED = "converged: no single change of the model gains anything."
+    COLLAPSED = (
+        "the model explains the data almost completely and the noise estimate has collapsed: it is "
+        'probably overfitted. Use a stronger prior (prior="bic" or "ric"), give noise_variance, or '
+        "choose fewer or smoother atoms."
+    )
+    NOISE_FLOOR = (
+        "the noise estimate reached its floor: the model fits the data to rounding. If the data are "
+        "noisy, give noise_variance or use a stronger prior."
+    )
+    MAX_ITER = "max_iter was reached before the certificate held: increase max_iter or tol."
+    STALLED = (
+        "no further progress was possible in double precision before the certificate held: the atoms "
+        "are nearly collinear. Increase tol, use fewer or narrower atoms, or give noise_variance."
+    )
+    BREAKDOWN = (
+        "a factorization failed and the last good state was kept: the atoms are too nearly collinear. "
+        "Use fewer or narrower atoms, or give noise_variance."
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data and likelihood as a quadratic, and a hyperprior.
+
+    Parameters
+    ----------
+    quad : Quadratic
+        The quadratic of all atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    noise_var : float or None
+        Noise variance, or None to estimate it.
+    """
+
+    quad: Quadratic
+    hyperprior: Hyperprior
+    noise_var: float | None = None
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets that share the atoms."""
+        return int(self.quad.g.shape[1])
+
+    @property
+    def power(self) -> float:
+        """Variance of the targets about their mean, whether or not an intercept is fitted."""
+        return self.quad.spread / self.n_targets
+
+    def noise(self, fraction: float = 1.0) -> Noise:
+        """Return the noise to start from: the given one, or a fraction of the targets' power."""
+        floor = max(_NOISE_FLOOR * self.power, float(np.finfo(float).eps) ** 2)
+        if self.noise_var is not None:
+            return Noise(self.noise_var, False, floor)
+        return Noise(max(fraction * self.power, floor), True, floor)
+
+    def is_collapsed(self, state: State) -> bool:
+        """Whether an estimated noise has been explained away by nearly as many atoms as data."""
+        return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * self.quad.n
+
+    def verdict(self, state: State, noise: Noise) -> Status:
+        """Return the status of a state whose certificate holds."""
+        if self.is_collapsed(state):
+            return Status.COLLAPSED
+        if noise.estimated and state.noise_var <= noise.floor * (1 + 1e-6):
+            return Status.NOISE_FLOOR
+        return Status.CONVERGED
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about an answer, over the whole dictionary.
+
+    Attributes
+    ----------
+    max_gain : float
+        Largest gain, in nats, of adding, deleting or re-estimating any single atom.
+    gradient_norm : float
+        Largest derivative of the objective in any log variance or the log noise.
+    max_curvature : float
+        Largest eigenvalue of the Hessian in these parameters; above zero it is a saddle.
+    """
+
+    max_gain: float
+    gradient_norm: float
+    max_curvature: float
+
+    def holds(self, tol: float) -> bool:
+        """Whether this is a maximum up to ``tol`` nats."""
+        return (
+            self.max_gain <= tol and self.gradient_norm <= tol**0.5 and self.max_curvature <= tol**0.5
+        )
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What every solver returns."""
+
+    state: State
+    noise: Noise
+    status: Status
+    certificate: Certificate
+    n_iter: int
+    trace: tuple[Progress, ...] = field(repr=False, default=())
+
+    @property
+    def log_evidence(self) -> float:
+        """Log marginal likelihood of the data."""
+        return self.state.log_evidence
+
+    @property
+    def converged(self) -> bool:
+        """Whether the certificate holds."""
+        return self.status in (Status.CONVERGED, Status.COLLAPSED, Status.NOISE_FLOOR)
+
+
+Report = Callable[[Progress], None]
+
+
+def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, Screen]:
+    """Certify a state over the whole dictionary.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    state : State
+        A state computed from definitions.
+    noise : Noise
+        Whether the noise is a parameter, and its floor.
+
+    Returns
+    -------
+    Certificate
+        Largest gain, gradient and curvature.
+    Screen
+        The statistics it rests on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.engine import refresh
+    >>> from sparsebayes.hyperpriors import Flat
+    >>> from sparsebayes.quadratic import Gram
+    >>> gram = Gram(np.eye(2), np.array([[3.0], [0.1]]), tt=9.5, n=10.0, spread=1.0)
+    >>> problem = Problem(gram, Flat(), noise_var=1.0)
+    >>> state = refresh(gram, Flat(), np.array([0]), np.array([8.0]), noise_var=1.0)
+    >>> certify(problem, state, problem.noise())[0].holds(1e-6)
+    True
+    """
+    statistics = screen(problem.quad, problem.hyperprior, state)
+    gram = problem.quad.gram(state.active)
+    noise = noise._replace(var=state.noise_var)
+    slope, bend = 0.0, -np.inf
+    if state.active.size:
+        gradient, hessian = derivatives(gram, problem.hyperprior, state.v, noise, state.white)
+        slope, bend = float(np.abs(gradient).max()), curvature(hessian)[0]
+    elif noise.estimated and noise.var > noise.floor * (1 + 1e-9):
+        slope = abs(0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n))
+    max_gain = float(statistics.gains.max(initial=0.0))
+    return Certificate(max(max_gain, 0.0), slope, bend), statistics
+
+
+def empty_state(problem: Problem, noise_var: float) -> State:
+    """Return the model without atoms."""
+    none = np.empty(0, dtype=np.intp)
+    return refresh(problem.quad, problem.hyperprior, none, np.empty(0), noise_var)

@@ -1,0 +1,216 @@
+"""The narrow waist: a quadratic in the weights, all that the engine ever sees.
+
+Around the current weights a likelihood is ``const + b.w - w.H.w / 2`` with ``H = G / noise`` and
+``b = g / noise``. A quadratic gives ``g``, the diagonal of ``G``, columns of ``G`` and small blocks
+of it, for atoms of unit norm; no Phi, no t, no link.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.design import Design
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["DesignQuadratic", "Gram", "Quadratic"]
+
+
+class Quadratic(Protocol):
+    """Sufficient statistics of a fit, for M atoms and T targets."""
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        ...
+
+    @property
+    def diag(self) -> FloatArray:
+        """Diagonal of G, shape (M,): one for an atom of unit norm, zero for a void one."""
+        ...
+
+    @property
+    def g(self) -> FloatArray:
+        """Phi' W t, shape (M, T)."""
+        ...
+
+    @property
+    def tt(self) -> float:
+        """Sum of squared targets t' W t, over all targets."""
+        ...
+
+    @property
+    def n(self) -> float:
+        """Residual degrees of freedom of an empty model: sum of weights, less one if centered."""
+        ...
+
+    @property
+    def spread(self) -> float:
+        """Variance of the targets about their means, summed over targets."""
+        ...
+
+    @property
+    def log_offset(self) -> float:
+        """Log evidence that depends on no parameter."""
+        ...
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M)."""
+        ...
+
+    def gram(self, indices: IndexArray) -> "Gram":
+        """Return the quadratic of some atoms alone, dense."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gram:
+    """A quadratic held as a dense matrix: for few atoms, or as mergeable statistics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Phi, t = np.eye(3)[:, :2], np.array([1.0, 2.0, 3.0])
+    >>> gram = Gram(Phi.T @ Phi, Phi.T @ t[:, None], tt=t @ t, n=3.0, spread=0.7)
+    >>> gram.size, gram.gram(np.array([1])).g
+    (2, array([[2.]]))
+    """
+
+    G: FloatArray  # (M, M)
+    g: FloatArray  # (M, T)
+    tt: float
+    n: float
+    spread: float
+    log_offset: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        return len(self.g)
+
+    @property
+    def diag(self) -> FloatArray:
+        """Diagonal of G."""
+        return self.G.diagonal()
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M)."""
+        return self.G[indices]
+
+    def gram(self, indices: IndexArray) -> "Gram":
+        """Return the quadratic of some atoms alone."""
+        G = self.G[indices[:, None], indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+
+
+class DesignQuadratic:
+    """The quadratic of Gaussian noise, or of any weighted least squares, on a design.
+
+    Atoms are centered (if there is an intercept) and brought to unit norm here, so nothing downstream
+    knows an atom's own scale. Columns of G are kept once computed: they are what a screen costs.
+
+    Parameters
+    ----------
+    design : Design
+        Atoms evaluated at the data.
+    t : ndarray of shape (N, T)
+        Targets.
+    weights : ndarray of shape (N,) or None
+        Weight of each row; a weight of two equals a row given twice.
+    center : bool
+        Whether an intercept with a flat prior is integrated out.
+    """
+
+    def __init__(
+        self, design: Design, t: FloatArray, weights: FloatArray | None = None, center: bool = False
+    ) -> None:
+        n_rows, m = design.shape
+        self.design = design
+        self.weights = weights
+        total = float(n_rows if weights is None else weights.sum())
+        moments = design.moments(weights, center)
+        self.mean, self.norm = moments.mean, moments.norm
+        void = self.norm == 0
+        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        self.diag = np.where(void, 0.0, 1.0)
+        weighted = t if weights is None else t * weights[:, None]
+        average = weighted.sum(axis=0) / total
+        self.offset = average if center else np.zeros(t.shape[1])
+        residual = t - self.offset
+        weighted = residual if weights is None else residual * weights[:, None]
+        self.tt = float(np.einsum("ij,ij->", weighted, residual))
+        drift = 0.0 if center else total * float(average @ average)
+        self.spread = max(self.tt - drift, 0.0) / total
+        self.g = (design.correlate(np.ascontiguousarray(weighted.T)) * self._inverse_norm).T
+        self.g = np.ascontiguousarray(self.g)
+        self.n = total - 1.0 if center else total
+        # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
+        self.log_offset = -0.5 * t.shape[1] * float(np.log(total)) if center else 0.0
+        self._slot = np.full(m, -1, dtype=np.intp)
+        self._kept = np.empty((0, m))
+        self._owner = np.empty(0, dtype=np.intp)
+        self.n_columns = 0
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        return self.design.shape[1]
+
+    def unit_atoms(self, indices: IndexArray) -> FloatArray:
+        """Centered atoms of unit norm as rows, shape (k, N)."""
+        atoms = self.design.columns(indices)
+        if self.mean.any():
+            atoms -= self.mean[indices, None]
+        atoms *= self._inverse_norm[indices, None]
+        return atoms
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M), computing only those not seen before."""
+        fresh = indices[self._slot[indices] < 0]
+        if fresh.size:
+            self._keep(fresh, indices)
+        return self._kept[self._slot[indices]]
+
+    def _keep(self, fresh: IndexArray, wanted: IndexArray) -> None:
+        atoms = self.unit_atoms(fresh)
+        if self.weights is not None:
+            atoms *= self.weights
+        # Phi' W (phi_j - mean_j) needs no centering of Phi: the weighted sum of the row is zero.
+        rows = self.design.correlate(atoms)
+        rows *= self._inverse_norm
+        rows[np.arange(fresh.size), fresh] = self.diag[fresh]
+        self.n_columns += fresh.size
+        used = len(self._owner)
+        if used + fresh.size > len(self._kept):
+            # Forget columns nobody asks for now, before taking more memory.
+            keep = wanted[self._slot[wanted] >= 0]
+            capacity = max(64, 2 * (keep.size + fresh.size))
+            larger = np.empty((capacity, self.size))
+            larger[: keep.size] = self._kept[self._slot[keep]]
+            self._slot[self._owner] = -1
+            self._slot[keep] = np.arange(keep.size)
+            self._kept, self._owner, used = larger, keep, keep.size
+        self._kept[used : used + fresh.size] = rows
+        self._slot[fresh] = np.arange(used, used + fresh.size)
+        self._owner = np.concatenate([self._owner, fresh])
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
+        k = indices.size
+        slots = self._slot[indices]
+        old = np.flatnonzero(slots >= 0)
+        new = np.flatnonzero(slots < 0)
+        G = np.empty((k, k))
+        if old.size:
+            block = self._kept[slots[old][:, None], indices]
+            G[old] = block
+            G[:, old] = block.T
+        if new.size:
+            atoms = self.unit_atoms(indices[new])
+            weighted = atoms if self.weights is None else atoms * self.weights
+            G[new[:, None], new] = weighted @ atoms.T
+        G.flat[:: k + 1] = self.diag[indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)

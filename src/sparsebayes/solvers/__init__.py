@@ -1,0 +1,1 @@
+"""Algorithms: functions of a Problem that return a Solution."""

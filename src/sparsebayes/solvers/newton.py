@@ -1,0 +1,299 @@
+"""All active variances and the noise at once: damped Newton on (log v, log noise).
+
+Coordinate updates zig-zag on collinear kernels; a joint step does not. The step climbs always: where
+the Hessian is not negative definite its eigenvalues are replaced by their magnitudes, and at a
+stationary point that is a saddle (Faul & Tipping 2002, result III, is wrong) the solver leaves along
+the eigenvector of largest curvature.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from sparsebayes.engine import Breakdown, Whitened, log_hyperprior, whiten, without_self
+from sparsebayes.hyperpriors import Hyperprior, gain
+from sparsebayes.quadratic import Gram
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune"]
+
+_RADIUS = 4.0  # longest step in any log parameter
+_FLAT = 1e-3  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
+_BACKTRACK = 0.25
+_TRIES = 14
+_ESCAPES = 20
+
+
+class Noise(NamedTuple):
+    """The noise variance: a value, and where it may go."""
+
+    var: float
+    estimated: bool
+    floor: float
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Where a Newton run ended, for the atoms ``kept`` of the Gram matrix it was given."""
+
+    kept: IndexArray
+    v: FloatArray
+    noise_var: float
+    white: Whitened
+    objective: float
+    steps: int
+    converged: bool
+
+
+class Derivatives(NamedTuple):
+    """Gradient and Hessian of the objective in (log v, log noise); noise last, if estimated."""
+
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+def derivatives(
+    gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened
+) -> Derivatives:
+    """Exact gradient and Hessian of the objective in log v and, if estimated, log noise.
+
+    Parameters
+    ----------
+    gram : Gram
+        Quadratic of the active atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    v : ndarray of shape (m,)
+        Prior variances.
+    noise : Noise
+        Noise variance and whether it is a parameter.
+    white : Whitened
+        Posterior at these parameters.
+
+    Returns
+    -------
+    Derivatives
+        Gradient (m or m + 1,) and Hessian; the row of a noise pinned at its floor is that of a
+        parameter at rest.
+    """
+    m, n_targets = gram.g.shape
+    W, z = white.W, white.z
+    d = W.diagonal()
+    power = n_targets * d + np.einsum("ij,ij->i", z, z)  # P_i (T Sigma_ii + |mu_i|^2)
+    prior = hyperprior.log_derivatives(v, noise.var)
+    size = m + 1 if noise.estimated else m
+    gradient = np.empty(size)
+    gradient[:m] = 0.5 * (power - n_targets) + prior.u
+    H = np.empty((size, size))
+    core = z @ z.T
+    core *= W
+    core += (0.5 * n_targets) * (W * W)
+    H[:m, :m] = core
+    H.flat[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
+    if noise.estimated:
+        Wz = W @ z
+        squares = np.einsum("ij,ij->i", W, W)
+        misfit = white.residual / noise.var
+        trace = float(d.sum())
+        slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + float(prior.rho.sum())
+        if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
+            gradient[m] = 0.0
+            H[m, :] = H[:, m] = 0.0
+            H[m, m] = -1.0
+        else:
+            cross = 0.5 * n_targets * (d - squares) - np.einsum("ij,ij->i", z, Wz) + prior.u_rho
+            gradient[m] = slope
+            H[m, :m] = H[:m, m] = cross
+            H[m, m] = (
+                -0.5 * n_targets * (trace - float(squares.sum()))
+                - 0.5 * misfit
+                + float(np.einsum("ij,ij->", z, Wz))
+                + float(prior.rho_rho.sum())
+            )
+    return Derivatives(gradient, H)
+
+
+def curvature(hessian: FloatArray) -> tuple[float, FloatArray]:
+    """Largest eigenvalue of a Hessian and its eigenvector."""
+    size = len(hessian)
+    if size == 0:
+        return -np.inf, np.zeros(0)
+    values, vectors = eigh(hessian, subset_by_index=[size - 1, size - 1])
+    return float(values[0]), vectors[:, 0]
+
+
+def prune(
+    hyperprior: Hyperprior, v: FloatArray, noise_var: float, white: Whitened
+) -> NDArray[np.bool_]:
+    """Atoms to keep: those worth nothing are deleted one at a time, each gaining by it.
+
+    Two copies of one atom are each worth nothing beside the other; deleting one (T&F eqs. 38, 39)
+    changes the worth of the other, so the statistics are updated after every deletion.
+    """
+    n_targets = white.z.shape[1]
+    keep = np.ones(len(v), dtype=np.bool_)
+    s, q2 = without_self(v, white)
+    best = hyperprior.best_variance(s, q2, noise_var, n_targets)
+    if (best > 0).all():
+        return keep
+    W, z = white.W.copy(), white.z.copy()
+    while True:
+        worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
+        j = int(np.argmin(np.where(keep & (best <= 0), worth, np.inf)))
+        if not (keep[j] and best[j] <= 0):
+            return keep
+        keep[j] = False
+        w = W[:, j] / W[j, j]
+        z -= np.outer(w, z[j])
+        W -= np.outer(w, W[j])
+        W[j, j] = 1.0
+        d = W.diagonal()
+        s = (1.0 - d) / (d * v)
+        q2 = np.einsum("ij,ij->i", z, z) / (d * d * v)
+        best = hyperprior.best_variance(s, q2, noise_var, n_targets)
+
+
+def newton(
+    gram: Gram,
+    hyperprior: Hyperprior,
+    v: FloatArray,
+    noise: Noise,
+    *,
+    tol: float,
+    max_steps: int = 100,
+    escape: bool = False,
+) -> Newton:
+    """Climb to a stationary point of the objective in all variances and the noise.
+
+    Parameters
+    ----------
+    gram : Gram
+        Quadratic of the atoms in the model.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    v : ndarray of shape (m,)
+        Variances to start from.
+    noise : Noise
+        Noise to start from and whether it is estimated.
+    tol : float
+        Stop when a step promises less than this many nats.
+    max_steps : int, default=100
+        Most steps taken.
+    escape : bool, default=False
+        Whether to test the stationary point for being a saddle, and to leave it.
+
+    Returns
+    -------
+    Newton
+        The parameters reached; the objective is never below where it started, except by what
+        rounding can do.
+    """
+    kept = np.arange(len(v))
+    white = whiten(gram, v, noise.var)
+    objective = white.log_evidence + log_hyperprior(hyperprior, v, noise.var)
+    escapes = 0
+    for step in range(max_steps):
+        keep = prune(hyperprior, v, noise.var, white)
+        if not keep.all():
+            chosen = np.flatnonzero(keep)
+            gram, v, kept = gram.gram(chosen), v[chosen], kept[chosen]
+            white = whiten(gram, v, noise.var)
+            objective = white.log_evidence + log_hyperprior(hyperprior, v, noise.var)
+        if len(v) == 0:
+            return _empty(gram, noise, kept, step)
+        gradient, H = derivatives(gram, hyperprior, v, noise, white)
+        direction = _direction(gradient, H)
+        promise = 0.5 * float(gradient @ direction)
+        if promise < tol:
+            if not escape or escapes >= _ESCAPES:
+                return Newton(kept, v, noise.var, white, objective, step, True)
+            value, vector = curvature(H)
+            if value <= _saddle_threshold(H):
+                return Newton(kept, v, noise.var, white, objective, step, True)
+            escapes += 1
+            direction = vector if gradient @ vector >= 0 else -vector
+            found = _both_ways(gram, hyperprior, v, noise, direction, objective)
+        else:
+            longest = float(np.abs(direction).max())
+            if longest > _RADIUS:
+                direction = direction * (_RADIUS / longest)
+            found = _search(gram, hyperprior, v, noise, direction, objective)
+        if found is None:
+            return Newton(kept, v, noise.var, white, objective, step, promise < tol)
+        v, noise, white, objective = found
+    return Newton(kept, v, noise.var, white, objective, max_steps, False)
+
+
+_Point = tuple[FloatArray, Noise, Whitened, float]
+
+
+def _saddle_threshold(H: FloatArray) -> float:
+    return 1e-7 * max(1.0, float(np.abs(H.diagonal()).max()))
+
+
+def _direction(gradient: FloatArray, H: FloatArray) -> FloatArray:
+    factor, info = dpotrf(-H, lower=1)
+    if info == 0:
+        direction, _ = dpotrs(factor, gradient, lower=1)
+        return np.asarray(direction)
+    values, vectors = np.linalg.eigh(H)
+    return np.asarray(vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), _FLAT)))
+
+
+def _search(
+    gram: Gram,
+    hyperprior: Hyperprior,
+    v: FloatArray,
+    noise: Noise,
+    direction: FloatArray,
+    objective: float,
+) -> _Point | None:
+    """Backtrack along ``direction`` until the objective rises; None where it does not."""
+    m = len(v)
+    for _ in range(_TRIES):
+        v_new = v * np.exp(direction[:m])
+        noise_new = noise
+        if noise.estimated:
+            moved = noise.var * float(np.exp(direction[m]))
+            noise_new = noise._replace(var=max(moved, noise.floor))
+        try:
+            white = whiten(gram, v_new, noise_new.var)
+        except Breakdown:
+            direction = direction * _BACKTRACK
+            continue
+        reached = white.log_evidence + log_hyperprior(hyperprior, v_new, noise_new.var)
+        if reached > objective:
+            return v_new, noise_new, white, reached
+        direction = direction * _BACKTRACK
+    return None
+
+
+def _both_ways(
+    gram: Gram,
+    hyperprior: Hyperprior,
+    v: FloatArray,
+    noise: Noise,
+    direction: FloatArray,
+    objective: float,
+) -> _Point | None:
+    """Leave a saddle along either sign of ``direction``, whichever climbs higher."""
+    ways = [
+        _search(gram, hyperprior, v, noise, sign * direction, objective) for sign in (2.0, -2.0)
+    ]
+    found = [way for way in ways if way is not None]
+    return max(found, key=lambda point: point[3]) if found else None
+
+
+def _empty(gram: Gram, noise: Noise, kept: IndexArray, step: int) -> Newton:
+    """No atom left: the best noise is the mean square of the targets."""
+    if noise.estimated:
+        n_targets = gram.g.shape[1]
+        noise = noise._replace(var=max(gram.tt / (n_targets * gram.n), noise.floor))
+    white = whiten(gram, np.empty(0), noise.var)
+    return Newton(kept, np.empty(0), noise.var, white, white.log_evidence, step, True)

@@ -1,0 +1,363 @@
+"""The default solver: screens of the whole dictionary, work on a few atoms, joint Newton steps.
+
+1. Screen: S, Q and the gain of every atom. Only this touches the whole dictionary.
+2. Work: add the best few candidates one at a time, each given those before it, on their small Gram
+   matrix; then Newton steps on all active variances (and the noise), deleting as they go.
+3. Exchange: greedy growth ends in one of many optima. Add to each active atom the atoms that
+   would best replace it, raise all variances, let them compete under EM steps, converge again, and keep
+   the result if it is better.
+
+The noise is held at a fraction of the targets' power until the model has grown: estimated from the
+start it would swallow the signal while the model is small.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import (
+    COLLINEAR,
+    Breakdown,
+    Screen,
+    State,
+    inverse_factor,
+    log_hyperprior,
+    refresh,
+    screen,
+    whiten,
+)
+from sparsebayes.hyperpriors import gain
+from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
+from sparsebayes.quadratic import Gram
+from sparsebayes.solvers.newton import Newton, Noise, newton
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["solve"]
+
+_HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
+_BATCH = 32  # candidates considered together after one screen
+_STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
+_ROUGH = 0.05  # nats left on the table while structure is still changing
+_MARGIN = 0.02  # nats by which an exchange must be better to be kept
+_EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
+_PARTNERS = 3  # replacements tried for each active atom
+_EM_STEPS = 10
+_ROUNDS = 12
+
+
+@dataclass
+class _Run:
+    """One fit: the problem, and what has been spent."""
+
+    problem: Problem
+    max_iter: int
+    report: Report | None
+    iterations: int = 0
+    trace: list[Progress] = field(default_factory=list)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.iterations >= self.max_iter
+
+    def note(self, phase: str, state: State, max_gain: float) -> None:
+        line = Progress(
+            phase, self.iterations, state.active.size, state.objective, state.noise_var, max_gain
+        )
+        self.trace.append(line)
+        if self.report is not None:
+            self.report(line)
+
+    def newton(self, state: State, gram: Gram, noise: Noise, tol: float, escape: bool = False) -> State:
+        """Newton steps from a state whose atoms are those of ``gram``."""
+        budget = max(1, min(100, self.max_iter - self.iterations))
+        hyperprior = self.problem.hyperprior
+        noise = noise._replace(var=state.noise_var)
+        result = newton(
+            gram, hyperprior, state.v, noise, tol=tol, max_steps=budget, escape=escape
+        )
+        self.iterations += result.steps + 1
+        return _as_state(state.active, result)
+
+
+def _as_state(active: IndexArray, result: Newton) -> State:
+    return State(
+        active[result.kept], result.v, result.noise_var, result.white, result.objective
+    )
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    n_restarts: int = 0,
+    random_state: np.random.RandomState | None = None,
+    start: tuple[IndexArray, FloatArray, float] | None = None,
+    report: Report | None = None,
+) -> Solution:
+    """Maximise the objective over all atoms, their variances and the noise.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    tol : float, default=1e-6
+        Largest gain, in nats, that the certificate leaves on the table.
+    max_iter : int, default=10_000
+        Most Newton steps in all.
+    n_restarts : int, default=0
+        Further random exchanges, each followed to its optimum; the best is kept.
+    random_state : RandomState or None
+        Source of the random exchanges.
+    start : tuple of (active, v, noise_var) or None
+        Where to start, for a warm start.
+    report : callable or None
+        Called with a `Progress` after every screen.
+
+    Returns
+    -------
+    Solution
+        State, status, certificate and trace.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.hyperpriors import Flat
+    >>> from sparsebayes.quadratic import Gram
+    >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
+    >>> solution = solve(Problem(gram, Flat(), noise_var=1.0))
+    >>> sorted(solution.state.active.tolist()), solution.status.name
+    ([0, 2], 'CONVERGED')
+    """
+    run = _Run(problem, max_iter, report)
+    noise = problem.noise(_HELD)
+    state = empty_state(problem, noise.var)
+    try:
+        if start is not None:
+            noise = noise._replace(var=noise.var if not noise.estimated else start[2])
+            state = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
+        elif noise.estimated:
+            state = _climb(run, state, noise._replace(estimated=False), _ROUGH, "grow")
+        state = _climb(run, state, noise, _ROUGH, "climb")
+        state = _exchange_rounds(run, state, noise)
+        state = _restarts(run, state, noise, n_restarts, random_state)
+        return _finish(run, state, noise, tol)
+    except Breakdown:
+        return _broken(run, state, noise)
+
+
+def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> State:
+    """Screen, add and converge until no candidate gains more than ``tol``.
+
+    A candidate whose promised gain did not come true is collinear with the model beyond what
+    float64 resolves; it is left out until something else has changed the model.
+    """
+    problem = run.problem
+    barred: list[IndexArray] = []
+    if state.active.size:
+        state = run.newton(state, problem.quad.gram(state.active), noise, tol=tol)
+    while not run.exhausted:
+        statistics = screen(problem.quad, problem.hyperprior, state)
+        gains = statistics.gains.copy()
+        gains[state.active] = 0.0
+        for failed in barred:
+            gains[failed] = 0.0
+        best = float(gains.max(initial=0.0))
+        run.note(phase, state, best)
+        if best <= tol:
+            break
+        added, v_added = _additions(problem, state, statistics, gains, tol)
+        active = np.concatenate([state.active, added])
+        v = np.concatenate([state.v, v_added])
+        grown = State(active, v, state.noise_var, state.white, state.objective)
+        gram = problem.quad.gram(active)
+        climbed = run.newton(grown, gram, noise, tol=max(min(tol, 0.05 * best), 1e-10))
+        if climbed.objective > state.objective + 0.01 * tol:
+            state, barred = climbed, []
+        else:
+            barred.append(added)
+    return state
+
+
+def _additions(
+    problem: Problem, state: State, statistics: Screen, gains: FloatArray, tol: float
+) -> tuple[IndexArray, FloatArray]:
+    """Exact greedy additions among the best candidates, the other variances held.
+
+    R = Phi_c' C^-1 Phi_c and r = Phi_c' C^-1 t of the candidates change by one outer product when
+    one of them enters, so each addition is scored given those before it.
+    """
+    hyperprior, n_targets = problem.hyperprior, problem.n_targets
+    noise_var = state.noise_var
+    count = min(_BATCH, gains.size)
+    top = np.argpartition(-gains, count - 1)[:count]
+    top = top[gains[top] > tol]
+    top = top[np.argsort(-gains[top], kind="stable")]
+    X = statistics.X[:, top]
+    R = (problem.quad.gram(top).G - X.T @ X) / noise_var
+    r = statistics.Q[top].copy()
+    own = problem.quad.diag[top] * (COLLINEAR / noise_var)
+    free = np.ones(top.size, dtype=np.bool_)
+    chosen: list[int] = []
+    variances: list[float] = []
+    first = 0.0
+    while True:
+        s = R.diagonal()
+        usable = free & (s > own)
+        s = np.where(usable, s, 1.0)
+        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
+        v = hyperprior.best_variance(s, q2, noise_var, n_targets)
+        worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
+        j = int(np.argmax(worth))
+        if worth[j] <= tol or worth[j] < _STALE * first:
+            break
+        first = first or float(worth[j])
+        chosen.append(j)
+        variances.append(float(v[j]))
+        free[j] = False
+        column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
+        r -= np.outer(column, r[j])
+        R -= np.outer(column, R[j])
+    return top[chosen], np.array(variances)
+
+
+def _exchange_rounds(run: _Run, state: State, noise: Noise) -> State:
+    """Try exchanges in turn until each kind has failed once since the last success."""
+    failed = turn = 0
+    while failed < len(_EXCHANGES) and turn < _ROUNDS and not run.exhausted:
+        raised, cut = _EXCHANGES[turn % len(_EXCHANGES)]
+        turn += 1
+        if not state.active.size:
+            break
+        trial = _exchange(run, state, noise, raised, cut, _PARTNERS)
+        if _better(run.problem, trial, state):
+            state, failed = trial, 0
+        else:
+            failed += 1
+    return state
+
+
+def _better(problem: Problem, trial: State, state: State) -> bool:
+    """Whether ``trial`` is the better optimum: evidence does not order models that collapse."""
+    collapsed = problem.is_collapsed(trial), problem.is_collapsed(state)
+    if collapsed[0] != collapsed[1]:
+        return collapsed[1]
+    return trial.objective > state.objective + _MARGIN
+
+
+def _exchange(
+    run: _Run, state: State, noise: Noise, raised: float, cut: float, partners: int
+) -> State:
+    """Let every active atom compete with the atoms that would best replace it."""
+    problem = run.problem
+    hyperprior, n_targets = problem.hyperprior, problem.n_targets
+    extra, v_extra = _replacements(problem, state, partners)
+    active = np.concatenate([state.active, extra])
+    v = np.concatenate([state.v, v_extra]) * raised
+    noise_var = max(state.noise_var * cut, noise.floor) if noise.estimated else state.noise_var
+    gram = problem.quad.gram(active)
+    for _ in range(_EM_STEPS):
+        white = whiten(gram, v, noise_var)
+        power = np.einsum("ij,ij->i", white.z, white.z) / n_targets
+        v = v * (power + white.W.diagonal())  # Tipping 2001, EM update: mu^2 + Sigma_jj
+        keep = np.flatnonzero(v > 1e-6 * noise_var)
+        if keep.size < v.size:
+            gram, v, active = gram.gram(keep), v[keep], active[keep]
+    run.iterations += _EM_STEPS
+    white = whiten(gram, v, noise_var)
+    objective = white.log_evidence + log_hyperprior(hyperprior, v, noise_var)
+    trial = State(active, v, noise_var, white, objective)
+    if noise.estimated:
+        held = noise._replace(estimated=False)
+        trial = _climb(run, trial, held, _ROUGH, "exchange")
+    return _climb(run, trial, noise, _ROUGH, "exchange")
+
+
+def _replacements(
+    problem: Problem, state: State, partners: int
+) -> tuple[IndexArray, FloatArray]:
+    """For each active atom j, the atoms m that would serve best in its place.
+
+    All swaps j -> m are scored exactly in one table: with V = H_.a Sigma, deleting j gives m the
+    statistics S_m + V_mj^2 / Sigma_jj and Q_m + mu_j V_mj / Sigma_jj (T&F eqs. 40, 41).
+    """
+    quad, noise_var = problem.quad, state.noise_var
+    statistics = screen(quad, problem.hyperprior, state)
+    white = state.white
+    d = white.W.diagonal()
+    Y = inverse_factor(white).T @ statistics.X  # (m, M): V = Y' sqrt(v / noise)
+    S = statistics.S + Y * Y / (noise_var * d)[:, None]
+    lever = Y / (np.sqrt(noise_var) * d)[:, None]
+    Q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q) + lever * (
+        2.0 * (white.z @ statistics.Q.T)
+        + lever * np.einsum("ij,ij->i", white.z, white.z)[:, None]
+    )
+    usable = S * noise_var > COLLINEAR * quad.diag
+    score = np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
+    score[:, state.active] = -1.0
+    count = min(partners, quad.size)
+    best = np.argpartition(-score, count - 1, axis=1)[:, :count]
+    rows = np.repeat(np.arange(len(d)), count)
+    chosen = best.ravel()
+    extra = np.unique(chosen[score[rows, chosen] > 0])
+    partner = np.argmax(score[:, extra], axis=0)
+    return extra, state.v[partner]
+
+
+def _restarts(
+    run: _Run,
+    state: State,
+    noise: Noise,
+    n_restarts: int,
+    random_state: np.random.RandomState | None,
+) -> State:
+    """Random exchanges, each from the best optimum so far."""
+    rng = np.random.RandomState(0) if random_state is None else random_state
+    for _ in range(n_restarts):
+        if run.exhausted or not state.active.size:
+            break
+        raised = 10.0 ** rng.uniform(0, 5)
+        cut = 2.0 ** -rng.randint(0, 3)
+        trial = _exchange(run, state, noise, raised, cut, int(rng.randint(2, 7)))
+        if _better(run.problem, trial, state):
+            state = _exchange_rounds(run, trial, noise)
+    return state
+
+
+def _finish(run: _Run, state: State, noise: Noise, tol: float) -> Solution:
+    """Converge tightly, from definitions, until the certificate holds."""
+    problem = run.problem
+    quad, hyperprior = problem.quad, problem.hyperprior
+    status = Status.MAX_ITER
+    previous = -np.inf
+    while True:
+        state = _climb(run, state, noise, tol, "finish")
+        if state.active.size:
+            state = run.newton(state, quad.gram(state.active), noise, tol=1e-11, escape=True)
+        state = refresh(quad, hyperprior, state.active, state.v, state.noise_var)
+        certificate, _ = certify(problem, state, noise)
+        run.note("certify", state, certificate.max_gain)
+        if certificate.holds(tol):
+            status = problem.verdict(state, noise)
+            break
+        if run.exhausted:
+            break
+        if state.objective <= previous + 1e-12 * abs(state.objective):
+            status = Status.STALLED
+            break
+        previous = state.objective
+    return Solution(
+        state, noise._replace(var=state.noise_var), status, certificate, run.iterations, tuple(run.trace)
+    )
+
+
+def _broken(run: _Run, state: State, noise: Noise) -> Solution:
+    """The numbers left float64's range: the last good state, certified as it is."""
+    certificate, _ = certify(run.problem, state, noise)
+    noise = noise._replace(var=state.noise_var)
+    return Solution(
+        state, noise, Status.BREAKDOWN, certificate, run.iterations, tuple(run.trace)
+    )
