@@ -99,7 +99,8 @@ def test_summary(run, data, tmp_path):
 
 def test_quiet(run, data, tmp_path):
     output = tmp_path / "m.model"
-    assert run("fit", data, "--target", "y", "--output", output, "--quiet") == (0, "", "")
+    options = ["--features", "x", "--output", output, "--quiet"]
+    assert run("fit", data, "--target", "y", *options) == (0, "", "")
     assert output.exists()
 
 

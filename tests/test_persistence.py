@@ -107,6 +107,16 @@ def test_parameters_that_cannot_be_stored_are_recorded(tmp_path):
     assert "RandomState" in header["parameters_not_stored"]["random_state"]
 
 
+def test_rows_of_weight_zero_keep_their_count(tmp_path):
+    weight = np.ones(60)
+    weight[::3] = 0
+    model = RVR(gamma=0.1).fit(SINC.X, SINC.y, sample_weight=weight)
+    model.save(tmp_path / "a.model")
+    same = load(tmp_path / "a.model")
+    np.testing.assert_array_equal(SINC.X[same.relevance_], same.relevance_vectors_)
+    np.testing.assert_array_equal(same.relevance_, model.relevance_)
+
+
 def test_feature_names(tmp_path):
     frame = pd.DataFrame({"angle": SINC.X[:, 0], "zero": 0.0})
     model = RVR().fit(frame, SINC.y)

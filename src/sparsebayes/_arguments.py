@@ -113,8 +113,8 @@ def parser() -> argparse.ArgumentParser:
         "--kernel",
         metavar="NAME",
         default="rbf",
-        help="basis functions: rbf, laplacian, polynomial, ..., or none for the features "
-        "themselves (default: %(default)s)",
+        help="basis functions: rbf, laplacian, poly, sigmoid, linear, lspline, tps, any "
+        "kernel of scikit-learn, or none for the features themselves (default: %(default)s)",
     )
     model.add_argument(
         "--gamma",

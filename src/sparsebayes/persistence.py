@@ -39,6 +39,7 @@ __all__ = ["ModelFile", "ModelFileError", "load", "read_model", "save"]
 _FORMAT = "sparsebayes-model"
 _FORMAT_VERSION = 1
 _ESTIMATORS = ("RVR", "SparseBayesRegressor")
+_RELEVANCE = "relevance"
 _KEYS = (
     "sparsebayes_version",
     "estimator",
@@ -125,7 +126,7 @@ def save(
     >>> data = sinc(50, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "sinc.model")
-    ...     save(RVR().fit(data.X, data.y), path)
+    ...     save(RVR(gamma=1 / 9).fit(data.X, data.y), path)
     ...     load(path).predict([[0.0]]).round(1)
     array([1.])
     """
@@ -145,6 +146,8 @@ def save(
         except NotStorableError:
             not_stored[key] = shortened(repr(value))
     posterior, arrays = model.posterior_.to_spec()
+    # Not the atoms' own index where rows of weight zero were left out of the fit.
+    arrays |= {_RELEVANCE: np.asarray(model.relevance_)}
     header = {
         "format": _FORMAT,
         "format_version": _FORMAT_VERSION,
@@ -241,12 +244,17 @@ def _read(archive: ArchiveReader) -> ModelFile:
     name = header["estimator"]
     if name not in _ESTIMATORS:
         raise ArchiveError(f"holds an estimator unknown to this version: {shortened(name)}")
-    posterior = Posterior.from_spec(decode(header["posterior"]), archive.arrays(header))
+    arrays = archive.arrays(header)
+    relevance = arrays.pop(_RELEVANCE)
+    posterior = Posterior.from_spec(decode(header["posterior"]), arrays)
     fitted = _restored_scalars(header["fitted"])
     if posterior.atoms.n_features_in not in (None, fitted["n_features_in_"]):
         raise ArchiveError("is damaged (its number of features contradicts itself)")
+    if relevance.shape != (posterior.atoms.size,) or relevance.dtype.kind != "i":
+        raise ArchiveError("is damaged (its number of atoms contradicts itself)")
     model = _estimator_class(name)(**decode(header["parameters"]))
     model._restore(posterior, fitted)
+    model.relevance_ = relevance.astype(np.intp, copy=False)
     targets = header["target_names"]
     return ModelFile(
         model,
