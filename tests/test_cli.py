@@ -411,7 +411,13 @@ def test_the_installed_command(data, model, tmp_path):
 def test_csv_needs_no_pandas(data, model):
     code = """
 import sys
-sys.modules.update(dict.fromkeys(["pandas", "pyarrow", "polars", "matplotlib"]))
+
+class Absent:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] in ("pandas", "pyarrow", "polars", "matplotlib"):
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Absent())
 from sparsebayes.cli import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -12,6 +12,7 @@ def test_warnings_are_single_lines(capsys):
     with _console.warnings_as_lines():
         for _ in range(3):
             warnings.warn("first line\n  second line", ConvergenceWarning, stacklevel=1)
+        warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
     assert capsys.readouterr().err == "sparsebayes: warning: first line second line\n"
 
 

@@ -65,6 +65,14 @@ def warnings_as_lines() -> Iterator[None]:
     """Write every warning of the block to stderr when it ends, one line each, none twice."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
+        # These speak to programmers; Python itself hides them from users.
+        for category in (
+            DeprecationWarning,
+            PendingDeprecationWarning,
+            ImportWarning,
+            ResourceWarning,
+        ):
+            warnings.simplefilter("ignore", category)
         try:
             yield
         finally:
