@@ -59,6 +59,9 @@ def test_row_and_line_are_right_in_later_blocks(csv_of, monkeypatch):
     path = csv_of("a,b\n1,2\n\n3,4\n5,6\n7,oops\n")
     with pytest.raises(TableError, match=r"column 'b', row 4 \(line 6\): 'oops' is not a number"):
         read(path)
+    path = csv_of("a,b\n1,2\n\n3,4\n5,6,7\n")
+    with pytest.raises(TableError, match=r"row 3 \(line 5\) has 3 fields, the header has 2"):
+        read(path)
 
 
 def test_truth_values_are_numbers(csv_of):
