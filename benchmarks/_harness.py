@@ -227,11 +227,14 @@ def rms(error: NDArray[np.float64]) -> float:
 # Tables and targets
 
 
+def missing(value: Any) -> bool:
+    """Whether a figure was not measured or has no meaning."""
+    return value is None or (isinstance(value, float) and not np.isfinite(value))
+
+
 def cell(value: Any, spec: str = "") -> str:
-    """One formatted cell; "-" for what was not run or has no meaning."""
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "-"
-    return format(value, spec)
+    """One formatted cell."""
+    return "-" if missing(value) else format(value, spec)
 
 
 def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
@@ -281,7 +284,11 @@ class Report:
     def show(self, heading: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
         """Print a table and keep its rows."""
         print(f"\n{heading}\n{table(rows, columns)}", flush=True)
-        self.rows += [{"table": heading, **row} for row in rows]
+        # JSON has no NaN.
+        self.rows += [
+            {"table": heading} | {k: None if missing(v) else v for k, v in row.items()}
+            for row in rows
+        ]
 
     def judge(self, claim: str, reached: bool, figure: str) -> None:
         """Note one target."""

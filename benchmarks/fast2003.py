@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def competitors(solver: str, with_cv: bool, wanted: list[str] | None) -> list[Co
         ),
     ]
     if version("fastrvm"):
-        import fastrvm
+        fastrvm = import_module("fastrvm")
 
         field_ += [
             Competitor("fastrvm", lambda: fastrvm.RVR(gamma=GAMMA), fastrvm_model),
@@ -134,7 +135,7 @@ def competitors(solver: str, with_cv: bool, wanted: list[str] | None) -> list[Co
             ),
         ]
     if version("sklearn-rvm"):
-        import sklearn_rvm
+        sklearn_rvm = import_module("sklearn_rvm")
 
         field_.append(
             Competitor("sklearn-rvm", lambda: sklearn_rvm.EMRVR(gamma=GAMMA), sklearn_rvm_model)

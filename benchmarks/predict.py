@@ -12,10 +12,11 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import joblib
+import joblib  # type: ignore[import-untyped]
 import numpy as np
 from sklearn.svm import SVR
 
@@ -80,9 +81,7 @@ def fitted_models() -> dict[str, tuple[Any, bool]]:
         "RVR": (RVR(gamma=GAMMA, prior="flat", random_state=0), True),
     }
     if version("fastrvm"):
-        import fastrvm
-
-        models["fastrvm"] = (fastrvm.RVR(gamma=GAMMA), True)
+        models["fastrvm"] = (import_module("fastrvm").RVR(gamma=GAMMA), True)
     else:
         print("fastrvm is not installed and left out (pip install 'sparsebayes[bench]')")
     for model, _ in models.values():
