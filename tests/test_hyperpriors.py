@@ -1,0 +1,192 @@
+"""The contract of a hyperprior, and what is special to each."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+from random_problems import examples
+from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness, gain
+
+CONTRACT = [
+    Flat(),
+    Smoothness(0.0),
+    Smoothness(1e-6),
+    Smoothness(1.0),
+    Smoothness(5.3),
+    Smoothness(50.0),
+]
+contract = pytest.mark.parametrize("prior", CONTRACT, ids=repr)
+targets = st.integers(1, 4)
+decades = st.floats(-3, 3)
+
+
+def worth(prior, s, q2, v, noise, n_targets):
+    """l(v) + log hyperprior, by definition."""
+    v = np.atleast_1d(np.asarray(v, dtype=float))
+    with np.errstate(over="ignore"):
+        return oracle.value(s, q2, v, n_targets) + prior.log_density(v, noise)
+
+
+@contract
+def test_follows_the_protocol(prior):
+    assert isinstance(prior, Hyperprior)
+
+
+@contract
+@examples(60)
+@given(decades, st.floats(-2, 4), decades, targets)
+def test_best_variance_beats_every_other_variance_and_zero(
+    prior, log_s, log_ratio, log_noise, n_targets
+):
+    s, noise = 10.0**log_s, 10.0**log_noise
+    q2 = s * 10.0**log_ratio
+    v = prior.best_variance(np.array([s]), np.array([q2]), noise, n_targets)
+    best = gain(prior, np.array([s]), np.array([q2]), v, noise, n_targets)[0]
+    grid = np.logspace(-12, 12, 4001) / s
+    tolerance = 1e-10 * (1 + q2 / s)
+    assert best >= worth(prior, s, q2, grid, noise, n_targets).max() - tolerance
+    assert best >= 0
+    if v[0] > 0:
+        assert best == pytest.approx(worth(prior, s, q2, v, noise, n_targets)[0], abs=tolerance)
+        near = v * np.exp([-1e-3, 1e-3])
+        assert best >= worth(prior, s, q2, near, noise, n_targets).max() - tolerance
+
+
+@contract
+def test_many_atoms_at_once_are_the_same_as_one_by_one(prior):
+    rng = np.random.RandomState(0)
+    s = 10.0 ** rng.uniform(-12, 12, 300)
+    q2 = s * 10.0 ** rng.uniform(-2, 6, 300)
+    for n_targets in (1, 3):
+        together = prior.best_variance(s, q2, 0.7, n_targets)
+        single = [prior.best_variance(s[[k]], q2[[k]], 0.7, n_targets)[0] for k in range(300)]
+        np.testing.assert_allclose(together, single, rtol=1e-9)
+        gains = gain(prior, s, q2, together, 0.7, n_targets)
+        apart = [gain(prior, s[[k]], q2[[k]], together[[k]], 0.7, n_targets)[0] for k in range(300)]
+        np.testing.assert_array_equal(gains, apart)
+
+
+@contract
+def test_no_atoms_give_no_variances(prior):
+    none = np.empty(0)
+    assert prior.best_variance(none, none, 1.0).shape == (0,)
+    assert gain(prior, none, none, none, 1.0).shape == (0,)
+    assert prior.log_density(none, 1.0).sum() == 0
+
+
+@contract
+def test_arguments_are_left_alone(prior):
+    s, q2, v = np.ones(3), np.array([0.5, 4.0, 90.0]), np.array([0.0, 1.0, 2.0])
+    copies = s.copy(), q2.copy(), v.copy()
+    prior.best_variance(s, q2, 1.0)
+    gain(prior, s, q2, v, 1.0)
+    for array, copy in zip((s, q2, v), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@contract
+@examples(40)
+@given(st.floats(-6, 6), decades)
+def test_log_derivatives_are_the_derivatives_of_the_log_density(prior, log_ratio, log_noise):
+    noise = 10.0**log_noise
+    v = np.array([noise * 10.0**log_ratio])
+    turn = np.exp(1j * oracle.STEP)
+    slope = prior.log_derivatives(v, noise)
+    in_u, in_rho = prior.log_derivatives(v * turn, noise), prior.log_derivatives(v, noise * turn)
+    exact = {"rel": 1e-9, "abs": 1e-12 * abs(slope.u[0])}  # second derivatives vanish at v = noise
+    assert slope.u[0] == pytest.approx(
+        prior.log_density(v * turn, noise).imag[0] / oracle.STEP, **exact
+    )
+    assert slope.rho[0] == pytest.approx(
+        prior.log_density(v, noise * turn).imag[0] / oracle.STEP, **exact
+    )
+    assert slope.uu[0] == pytest.approx(in_u.u.imag[0] / oracle.STEP, **exact)
+    assert slope.u_rho[0] == pytest.approx(in_u.rho.imag[0] / oracle.STEP, **exact)
+    assert slope.u_rho[0] == pytest.approx(in_rho.u.imag[0] / oracle.STEP, **exact)
+    assert slope.rho_rho[0] == pytest.approx(in_rho.rho.imag[0] / oracle.STEP, **exact)
+
+
+@contract
+def test_the_log_density_is_relative_to_a_variance_of_zero_and_never_rises(prior):
+    density = prior.log_density(np.logspace(-12, 12, 200), 1.0)
+    assert abs(density[0]) <= 1e-9
+    assert np.all(np.diff(density) <= 0)
+
+
+@contract
+@pytest.mark.parametrize("noise", [1e-12, 1.0, 1e12])
+def test_extreme_statistics_give_finite_and_right_answers(prior, noise):
+    decades = 10.0 ** np.arange(-12, 13, 2)
+    s, q2 = (grid.ravel() for grid in np.meshgrid(decades, decades))
+    v = prior.best_variance(s, q2, noise)
+    assert np.isfinite(v).all()
+    assert np.all(v >= 0)
+    best = gain(prior, s, q2, v, noise)
+    assert np.isfinite(best).all()
+    assert np.all(best >= 0)
+    assert not v[q2 <= s].any()
+    for factor in 10.0 ** np.arange(-40.0, 40.0, 0.5):
+        other = worth(prior, s, q2, factor / s, noise, 1)
+        assert np.all(other <= best + 1e-9 * (1 + np.abs(best)))
+
+
+@contract
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_answer_does_not_depend_on_the_unit_of_the_targets(prior, n_targets):
+    s, q2 = np.logspace(-3, 3, 40), np.logspace(-1, 5, 40)
+    v = prior.best_variance(s, q2, 0.3, n_targets)
+    scaled = prior.best_variance(s * 1e-8, q2 * 1e-8, 0.3e8, n_targets)
+    np.testing.assert_allclose(scaled, v * 1e8, rtol=1e-9)
+
+
+@pytest.mark.parametrize("c", [0.0, 0.5, 1.0, 2.5, np.log(1000)])
+@pytest.mark.parametrize("noise", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_orthonormal_atoms_have_the_closed_form(c, noise, n_targets):
+    threshold = n_targets + 2 * c
+    z2 = threshold * np.concatenate([[0.0, 0.5, 0.999], 1 + np.logspace(-3, 4, 40)])
+    s, q2 = np.full(z2.shape, 1 / noise), z2 / noise
+    v = Smoothness(c).best_variance(s, q2, noise, n_targets)
+    np.testing.assert_array_equal(v > 0, z2 > threshold)
+    inside = v > 0
+    shrinkage = v[inside] / (v[inside] + noise)
+    expected = (z2[inside] - threshold) / (z2[inside] - 2 * c)
+    np.testing.assert_allclose(shrinkage, expected, rtol=1e-9)
+
+
+def test_flat_is_smoothness_at_no_price():
+    s, q2 = np.logspace(-6, 6, 50), np.logspace(-3, 9, 50)
+    for n_targets in (1, 2):
+        flat = Flat().best_variance(s, q2, 1.0, n_targets)
+        np.testing.assert_array_equal(Smoothness(0.0).best_variance(s, q2, 1.0, n_targets), flat)
+        np.testing.assert_allclose(flat, np.maximum(q2 / n_targets - s, 0) / s**2, rtol=1e-9)
+
+
+def test_flat_survives_an_atom_without_any_sparsity():
+    v = Flat().best_variance(np.zeros(2), np.array([0.0, 1.0]), 1.0)
+    assert v[0] == 0
+    assert np.isfinite(v).all()
+
+
+def test_a_higher_price_never_raises_a_variance():
+    rng = np.random.RandomState(3)
+    s = 10.0 ** rng.uniform(-3, 3, 500)
+    q2 = s * 10.0 ** rng.uniform(0, 3, 500)
+    cheap = Flat().best_variance(s, q2, 1.0)
+    for c in (0.1, 1.0, 5.0, 25.0):
+        dear = Smoothness(c).best_variance(s, q2, 1.0)
+        assert np.all(dear <= cheap * (1 + 1e-9))
+        cheap = dear
+
+
+def test_gain_of_leaving_an_atom_out_is_nothing():
+    for prior in CONTRACT:
+        assert gain(prior, np.ones(1), np.full(1, 9.0), np.zeros(1), 1.0)[0] == 0
+
+
+@pytest.mark.parametrize("c", [-1.0, np.nan, np.inf])
+def test_a_price_that_is_none_is_refused(c):
+    with pytest.raises(ValueError, match="c must be a finite number >= 0"):
+        Smoothness(c)
