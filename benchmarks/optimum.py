@@ -182,8 +182,9 @@ def saddle(solver: str) -> dict[str, tuple[float, Array]]:
     """Two atoms for which alpha = (2, 2) is optimal in each coordinate, yet a saddle.
 
     The counterexample to result III of Faul & Tipping 2002: L = -4.948 there and -4.774 at
-    alpha = (0.17, 0.17). To start there, the first fit has targets for which (2, 2) is the maximum:
-    by symmetry Q^2 = S holds for both atoms, S = c^2/(1 + c^2) + s^2/(1 + s^2).
+    alpha = (0.17, 0.17). To start there (to the tolerance of a fit, about 1e-6) the first fit has
+    targets for which (2, 2) is the maximum: by symmetry Q^2 = S holds for both atoms, with
+    S = c^2/(1 + c^2) + s^2/(1 + s^2).
     """
     c, s = np.cos(np.radians(20)), np.sin(np.radians(20))
     Phi, t = np.array([[c, -c], [s, s]]), np.array([0.0, 2.473559])
