@@ -6,6 +6,7 @@ its eigenvalues are at least one, whatever the scale of atoms, targets or varian
 ``W = B^-1`` and ``z = P^(1/2) mu`` (P = 1/v), Sigma = V^(1/2) W V^(1/2) and mu = V^(1/2) z.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -86,7 +87,7 @@ def log_evidence_constant(quad: Quadratic, noise_var: float) -> float:
     n_targets = quad.g.shape[1]
     return (
         quad.log_offset
-        - 0.5 * n_targets * quad.n * float(np.log(2 * np.pi * noise_var))
+        - 0.5 * n_targets * quad.n * math.log(2 * math.pi * noise_var)
         - 0.5 * quad.tt / noise_var
     )
 
@@ -117,21 +118,22 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     root = np.sqrt(v / noise_var)
     B = gram.G * root
     B *= root[:, None]
-    B.flat[:: m + 1] += 1.0
+    B.ravel()[:: m + 1] += 1.0
     L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise Breakdown
-    W, info = dpotri(L, lower=1)
+    half, info = dpotri(L, lower=1)  # the lower triangle; clean=1 left zeros above it
     if info != 0:
         raise Breakdown
-    W += np.tril(W, -1).T
-    h = gram.g * (root / np.sqrt(noise_var))[:, None]
+    W = half + half.T
+    W.ravel(order="K")[:: m + 1] *= 0.5
+    h = gram.g * (root / math.sqrt(noise_var))[:, None]
     z = W @ h
-    explained = float(np.einsum("ij,ij->", h, z))
+    explained = float(np.vdot(h, z))
     log_det = 2.0 * float(np.log(L.diagonal()).sum())
     evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
     # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
-    residual = max(gram.tt - noise_var * (explained + float(np.einsum("ij,ij->", z, z))), 0.0)
+    residual = max(gram.tt - noise_var * (explained + float(np.vdot(z, z))), 0.0)
     return Whitened(L, W, z, evidence, residual)
 
 

@@ -37,7 +37,7 @@ class Hyperprior(Protocol):
     """
 
     def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
-        """Log density at ``v > 0`` relative to ``v = 0``."""
+        """Log density at ``v >= 0`` relative to ``v = 0``, where it is zero."""
         ...
 
     def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
@@ -91,12 +91,11 @@ def gain(
     array([2.901, 0.   ])
     """
     vs = v * s
-    likelihood = 0.5 * (v * q2 / (1.0 + vs) - n_targets * np.log1p(vs))  # T&F eq. 18
-    inside = v > 0
-    prior = np.zeros_like(v)
-    if inside.any():
-        prior[inside] = hyperprior.log_density(v[inside], noise_var)
-    return np.where(inside, likelihood + prior, 0.0)
+    likelihood = v * q2  # T&F eq. 18
+    likelihood /= 1.0 + vs
+    likelihood -= n_targets * np.log1p(vs)
+    likelihood *= 0.5
+    return likelihood + hyperprior.log_density(v, noise_var)
 
 
 @dataclass(frozen=True)

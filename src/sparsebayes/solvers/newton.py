@@ -26,6 +26,7 @@ __all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune"]
 _RADIUS = 4.0  # longest step in any log parameter
 _FLAT = 1e-3  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
 _BACKTRACK = 0.25
+_COUPLING = 0.05  # squared posterior correlation up to which atoms may be deleted together
 _TRIES = 14
 _ESCAPES = 20
 
@@ -95,7 +96,7 @@ def derivatives(
     core *= W
     core += (0.5 * n_targets) * (W * W)
     H[:m, :m] = core
-    H.flat[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
+    H.ravel()[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
     if noise.estimated:
         Wz = W @ z
         squares = np.einsum("ij,ij->i", W, W)
@@ -129,34 +130,57 @@ def curvature(hessian: FloatArray) -> tuple[float, FloatArray]:
 
 
 def prune(
-    hyperprior: Hyperprior, v: FloatArray, noise_var: float, white: Whitened
+    hyperprior: Hyperprior, v: FloatArray, noise_var: float, white: Whitened, coupling: float = 0.0
 ) -> NDArray[np.bool_]:
-    """Atoms to keep: those worth nothing are deleted one at a time, each gaining by it.
+    """Atoms to keep: those worth nothing are deleted, each gaining by it.
 
     Two copies of one atom are each worth nothing beside the other; deleting one (T&F eqs. 38, 39)
-    changes the worth of the other, so the statistics are updated after every deletion.
+    changes the worth of the other, so the statistics are updated after every deletion. Atoms whose
+    squared posterior correlation is at most ``coupling`` are deleted together.
     """
     n_targets = white.z.shape[1]
     keep = np.ones(len(v), dtype=np.bool_)
     s, q2 = without_self(v, white)
-    best = hyperprior.best_variance(s, q2, noise_var, n_targets)
-    if (best > 0).all():
+    doomed = np.flatnonzero(hyperprior.best_variance(s, q2, noise_var, n_targets) <= 0)
+    if doomed.size == 0:
         return keep
-    W, z = white.W.copy(), white.z.copy()
-    while True:
+    # Only the doomed can go, and their statistics depend on each other's alone.
+    v, s, q2 = v[doomed], s[doomed], q2[doomed]
+    W, z = white.W[doomed[:, None], doomed], white.z[doomed]
+    while doomed.size:
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        j = int(np.argmin(np.where(keep & (best <= 0), worth, np.inf)))
-        if not (keep[j] and best[j] <= 0):
-            return keep
-        keep[j] = False
-        w = W[:, j] / W[j, j]
-        z -= np.outer(w, z[j])
-        W -= np.outer(w, W[j])
-        W[j, j] = 1.0
+        worth[hyperprior.best_variance(s, q2, noise_var, n_targets) > 0] = np.inf
+        gone = _uncoupled(W, worth, coupling)
+        if not gone:
+            break
+        keep[doomed[gone]] = False
+        left = np.ones(doomed.size, dtype=np.bool_)
+        left[gone] = False
+        share = np.linalg.solve(W[np.ix_(gone, gone)], W[gone])
+        z = (z - share.T @ z[gone])[left]
+        W = (W - W[:, gone] @ share)[left][:, left]
+        v, doomed = v[left], doomed[left]
         d = W.diagonal()
-        s = (1.0 - d) / (d * v)
-        q2 = np.einsum("ij,ij->i", z, z) / (d * d * v)
-        best = hyperprior.best_variance(s, q2, noise_var, n_targets)
+        s, q2 = (1.0 - d) / (d * v), np.einsum("ij,ij->i", z, z) / (d * d * v)
+    return keep
+
+
+def _uncoupled(W: FloatArray, worth: FloatArray, coupling: float) -> list[int]:
+    """Worthless atoms, the most worthless first, none coupled to another of them."""
+    order = np.argsort(worth, kind="stable")[: int(np.isfinite(worth).sum())]
+    if order.size == 0:
+        return []
+    if coupling == 0.0:
+        return [int(order[0])]
+    d = W.diagonal()
+    tied = W * W > coupling * d * d[:, None]
+    gone: list[int] = []
+    blocked = np.zeros(len(worth), dtype=np.bool_)
+    for j in order.tolist():
+        if not blocked[j]:
+            gone.append(j)
+            blocked |= tied[j]
+    return gone
 
 
 def newton(
@@ -199,12 +223,18 @@ def newton(
     objective = white.log_evidence + log_hyperprior(hyperprior, v, noise.var)
     escapes = 0
     for step in range(max_steps):
-        keep = prune(hyperprior, v, noise.var, white)
-        if not keep.all():
+        for coupling in (_COUPLING, 0.0):
+            keep = prune(hyperprior, v, noise.var, white, coupling)
+            if keep.all():
+                break
             chosen = np.flatnonzero(keep)
-            gram, v, kept = gram.gram(chosen), v[chosen], kept[chosen]
-            white = whiten(gram, v, noise.var)
-            objective = white.log_evidence + log_hyperprior(hyperprior, v, noise.var)
+            fewer = gram.gram(chosen)
+            pruned = whiten(fewer, v[chosen], noise.var)
+            reached = pruned.log_evidence + log_hyperprior(hyperprior, v[chosen], noise.var)
+            if reached >= objective or coupling == 0.0:
+                gram, v, kept = fewer, v[chosen], kept[chosen]
+                white, objective = pruned, reached
+                break
         if len(v) == 0:
             return _empty(gram, noise, kept, step)
         gradient, H = derivatives(gram, hyperprior, v, noise, white)

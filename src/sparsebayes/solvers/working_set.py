@@ -11,7 +11,7 @@ The noise is held at a fraction of the targets' power until the model has grown:
 start it would swallow the signal while the model is small.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from sparsebayes.engine import (
 )
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
-from sparsebayes.quadratic import Gram
+from sparsebayes.quadratic import Gram, Quadratic
 from sparsebayes.solvers.newton import Newton, Noise, newton
 
 FloatArray = NDArray[np.float64]
@@ -38,11 +38,16 @@ IndexArray = NDArray[np.intp]
 __all__ = ["solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
-_BATCH = 32  # candidates considered together after one screen
+_BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
+_COARSE = 3.0  # nats left on the table while the noise is held
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
+_FAILURES = 2  # exchanges in a row that may gain less than that
+_WORTHWHILE = 1.0  # nats that an exchange must gain for another round of them
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
+_LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
+_SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 _PARTNERS = 3  # replacements tried for each active atom
 _EM_STEPS = 10
 _ROUNDS = 12
@@ -126,27 +131,56 @@ def solve(
     --------
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.quadratic import Gram, Quadratic
     >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
     >>> solution = solve(Problem(gram, Flat(), noise_var=1.0))
     >>> sorted(solution.state.active.tolist()), solution.status.name
     ([0, 2], 'CONVERGED')
     """
     run = _Run(problem, max_iter, report)
+    rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
     state = empty_state(problem, noise.var)
     try:
         if start is not None:
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
             state = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
-        elif noise.estimated:
-            state = _climb(run, state, noise._replace(estimated=False), _ROUGH, "grow")
+        else:
+            state = _explore(run, state, noise, rng)
         state = _climb(run, state, noise, _ROUGH, "climb")
-        state = _exchange_rounds(run, state, noise)
-        state = _restarts(run, state, noise, n_restarts, random_state)
+        state = _restarts(run, state, noise, n_restarts, rng)
         return _finish(run, state, noise, tol)
     except Breakdown:
         return _broken(run, state, noise)
+
+
+def _explore(run: _Run, state: State, noise: Noise, rng: np.random.RandomState) -> State:
+    """Find the structure: grow with the noise held, release it, exchange.
+
+    With a large dictionary this is done on a sample of it whose Gram matrix is small: atoms that
+    correlate with the targets, and atoms drawn at random for what only shows later.
+    """
+    quad = run.problem.quad
+    sample = None
+    if quad.size > 2 * _SAMPLE:
+        sample = _sample(quad, rng)
+        run.problem = replace(run.problem, quad=quad.gram(sample))
+    if noise.estimated:
+        state = _climb(run, state, noise._replace(estimated=False), _COARSE, "grow")
+    state = _climb(run, state, noise, _ROUGH, "climb")
+    state = _exchange_rounds(run, state, noise)
+    if sample is not None:
+        run.problem = replace(run.problem, quad=quad)
+        state = replace(state, active=sample[state.active])
+    return state
+
+
+def _sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
+    power = np.einsum("ij,ij->i", quad.g, quad.g)
+    best = np.argpartition(-power, _SAMPLE // 2)[: _SAMPLE // 2]
+    rest = np.setdiff1d(np.flatnonzero(quad.diag), best)
+    drawn = rng.choice(rest, min(_SAMPLE - best.size, rest.size), replace=False)
+    return np.sort(np.concatenate([best, drawn]))
 
 
 def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> State:
@@ -158,7 +192,7 @@ def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> Sta
     problem = run.problem
     barred: list[IndexArray] = []
     if state.active.size:
-        state = run.newton(state, problem.quad.gram(state.active), noise, tol=tol)
+        state = run.newton(state, problem.quad.gram(state.active), noise, tol=max(tol, 1e-3))
     while not run.exhausted:
         statistics = screen(problem.quad, problem.hyperprior, state)
         gains = statistics.gains.copy()
@@ -174,7 +208,10 @@ def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> Sta
         v = np.concatenate([state.v, v_added])
         grown = State(active, v, state.noise_var, state.white, state.objective)
         gram = problem.quad.gram(active)
-        climbed = run.newton(grown, gram, noise, tol=max(min(tol, 0.05 * best), 1e-10))
+        try:
+            climbed = run.newton(grown, gram, noise, tol=max(_LAX * best, 1e-11))
+        except Breakdown:
+            climbed = state
         if climbed.objective > state.objective + 0.01 * tol:
             state, barred = climbed, []
         else:
@@ -227,16 +264,19 @@ def _additions(
 def _exchange_rounds(run: _Run, state: State, noise: Noise) -> State:
     """Try exchanges in turn until each kind has failed once since the last success."""
     failed = turn = 0
-    while failed < len(_EXCHANGES) and turn < _ROUNDS and not run.exhausted:
+    while failed < _FAILURES and turn < _ROUNDS and not run.exhausted:
         raised, cut = _EXCHANGES[turn % len(_EXCHANGES)]
         turn += 1
         if not state.active.size:
             break
+        failed += 1
         trial = _exchange(run, state, noise, raised, cut, _PARTNERS)
+        if trial is None:
+            continue
         if _better(run.problem, trial, state):
-            state, failed = trial, 0
-        else:
-            failed += 1
+            if trial.objective > state.objective + _WORTHWHILE:
+                failed = 0
+            state = trial
     return state
 
 
@@ -250,8 +290,17 @@ def _better(problem: Problem, trial: State, state: State) -> bool:
 
 def _exchange(
     run: _Run, state: State, noise: Noise, raised: float, cut: float, partners: int
-) -> State:
+) -> State | None:
     """Let every active atom compete with the atoms that would best replace it."""
+    try:
+        return _competed(run, state, noise, raised, cut, partners)
+    except Breakdown:  # raised variances can leave float64's range: this exchange is not possible
+        return None
+
+
+def _competed(
+    run: _Run, state: State, noise: Noise, raised: float, cut: float, partners: int
+) -> State:
     problem = run.problem
     hyperprior, n_targets = problem.hyperprior, problem.n_targets
     extra, v_extra = _replacements(problem, state, partners)
@@ -312,17 +361,16 @@ def _restarts(
     state: State,
     noise: Noise,
     n_restarts: int,
-    random_state: np.random.RandomState | None,
+    rng: np.random.RandomState,
 ) -> State:
     """Random exchanges, each from the best optimum so far."""
-    rng = np.random.RandomState(0) if random_state is None else random_state
     for _ in range(n_restarts):
         if run.exhausted or not state.active.size:
             break
         raised = 10.0 ** rng.uniform(0, 5)
         cut = 2.0 ** -rng.randint(0, 3)
         trial = _exchange(run, state, noise, raised, cut, int(rng.randint(2, 7)))
-        if _better(run.problem, trial, state):
+        if trial is not None and _better(run.problem, trial, state):
             state = _exchange_rounds(run, trial, noise)
     return state
 
