@@ -1,0 +1,71 @@
+"""Stored problems with known answers, where they are at hand: evidence to many digits, optima."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsebayes.design import ArrayDesign
+from sparsebayes.engine import refresh
+from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.problem import Problem, Status
+from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.solvers import sequential, working_set
+
+ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
+pytestmark = pytest.mark.skipif(
+    not (ORACLES / "logml_40digits.json").exists(),
+    reason="the stored problems are not at ../shared/oracles",
+)
+CASES = {
+    "c01": "c01_sinc1d_lspline_n100",
+    "c14": "c14_heavynoise_gauss_n200",
+    "c19": "c19_doppler_sym8_n128",
+    "c20": "c20_blockssinc_haar_tps_n128",
+}
+
+
+def load(case):
+    with np.load(ORACLES / f"{CASES[case]}.npz") as file:
+        stored = dict(file)
+    return stored, DesignQuadratic(ArrayDesign(stored["Phi"]), stored["t"][:, None])
+
+
+@pytest.mark.parametrize("case", ["c01", "c14", "c20"])
+@pytest.mark.parametrize("which", ["sb2", "sb2fix", "best", "bestfix"])
+def test_evidence_equals_that_of_forty_digits(case, which):
+    stored, quad = load(case)
+    used, alpha = stored[f"{which}__used"], stored[f"{which}__alpha"]
+    v, noise = quad.norm[used] ** 2 / alpha, 1 / float(stored[f"{which}__beta"])
+    if (v / noise).max() > 2e7:
+        pytest.skip("too ill-conditioned for an evidence to six digits in double precision")
+    exact = json.loads((ORACLES / "logml_40digits.json").read_text())[f"{CASES[case]}|{which}"]
+    state = refresh(quad, Flat(), used, v, noise)
+    assert state.log_evidence == pytest.approx(exact, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("case", "fixed"), [("c01", False), ("c01", True), ("c14", False), ("c14", True), ("c19", True)]
+)
+def test_the_default_solver_ends_near_the_best_known_optimum(case, fixed):
+    stored, quad = load(case)
+    noise = float(stored["noise_std"]) ** 2 if fixed else None
+    best = float(stored["bestfix__logml_dense" if fixed else "best__logml_dense"])
+    solution = working_set.solve(Problem(quad, Flat(), noise))
+    assert solution.status is Status.CONVERGED
+    assert solution.log_evidence > best - 5
+
+
+@pytest.mark.parametrize("c", [0.0, 2.0])
+@pytest.mark.parametrize("solve", [working_set.solve, sequential.solve])
+def test_wavelets_have_the_closed_form(solve, c):
+    stored, quad = load("c19")
+    noise = float(stored["noise_std"]) ** 2
+    solution = solve(Problem(quad, Smoothness(c), noise))
+    z2 = quad.g[:, 0] ** 2 / noise
+    np.testing.assert_array_equal(np.sort(solution.state.active), np.flatnonzero(z2 > 1 + 2 * c))
+    assert solution.status is Status.CONVERGED
+    if c == 0:
+        best = float(stored["bestfix__logml_dense"])
+        assert solution.log_evidence == pytest.approx(best, abs=1e-6)
