@@ -4,6 +4,7 @@ import numbers
 import sys
 import time
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,25 +14,21 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparsebayes._threads import one_lapack_thread
-from sparsebayes.design import make_design
-from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Union
+from sparsebayes._counting import is_pairwise, takes_sparse
+from sparsebayes._regression import Regression, Start, regress
+from sparsebayes._samples import checked_weights
+from sparsebayes._settings import check_settings
+from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.engine import inverse_factor
-from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Progress, Solution, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import sequential, working_set
 
 FloatArray = NDArray[np.float64]
 
 __all__ = ["RVR", "SparseBayesRegressor"]
-
-_PRIORS = ("auto", "flat", "aic", "bic", "ric")
-_SOLVERS = ("auto", "working-set", "sequential")
-_LATER_SOLVERS = ("em", "mackay", "orthonormal")
 
 
 class _Fitting(RegressorMixin, BaseEstimator):
@@ -42,17 +39,22 @@ class _Fitting(RegressorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = takes_sparse(self._spelled())
+        tags.input_tags.pairwise = is_pairwise(self._spelled())
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def _spelled(self) -> Any:
+        """Return the dictionary as it was given, right or wrong."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find the atoms that the data support.
 
         Parameters
         ----------
         X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
-            Inputs.
+            Inputs; a square matrix where the kernel is "precomputed".
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets. Several targets share their atoms, prior variances and noise variance.
         sample_weight : array-like of shape (n_samples,) or None
@@ -63,6 +65,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
         self
             The fitted estimator.
         """
+        check_settings(self)
+        dictionary = self._dictionary()
         X, y = validate_data(
             self,
             X,
@@ -74,130 +78,65 @@ class _Fitting(RegressorMixin, BaseEstimator):
             y_numeric=True,
             ensure_min_samples=2,
         )
-        self._check_parameters()
+        if is_pairwise(dictionary) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel matrix must be square, but X has shape {X.shape}; for "
+                "kernels at other centers, fit SparseBayesRegressor(prior='flat') on the matrix."
+            )
+        rng = _seeded(self.random_state)
         targets = np.asarray(y, dtype=np.float64)
-        single = targets.ndim == 1
-        targets = targets[:, None] if single else targets
-        weights = _checked_weights(sample_weight, X.shape[0])
-        rows = None if weights is None else np.flatnonzero(weights > 0)
-        if weights is not None and rows is not None and rows.size < weights.size:
-            X, targets, weights = X[rows], targets[rows], weights[rows]
-        else:
-            rows = None
-
-        rng = check_random_state(self.random_state)
-        dictionary = self._dictionary()
-        atoms = dictionary.bind(X, sample_weight=weights, random_state=rng)
-        t, shift, scale = _standardized(targets, weights, self.fit_intercept)
-        with one_lapack_thread():
-            quad = DesignQuadratic(make_design(atoms, X), t, weights, center=self.fit_intercept)
-            n = float(X.shape[0] if weights is None else weights.sum())
-            hyperprior = _resolve_prior(self.prior, dictionary, n, int((quad.diag > 0).sum()))
-            noise_var = None if self.noise_variance is None else self.noise_variance / scale**2
-            problem = Problem(quad, hyperprior, noise_var)
-            solution = self._solve(problem, rng, scale)
-        self._keep(solution, quad, atoms, rows, shift, scale, single)
-        if solution.status is not Status.CONVERGED:
+        result = regress(
+            _canonical(X),
+            targets.reshape(len(targets), -1),
+            checked_weights(sample_weight, X.shape[0]),
+            dictionary,
+            single=targets.ndim == 1,
+            fit_intercept=bool(self.fit_intercept),
+            prior=self.prior,
+            noise_variance=self.noise_variance,
+            solve=partial(self._solve, rng),
+            last=getattr(self, "_last", None) if self.warm_start else None,
+            random_state=rng,
+        )
+        self._keep(result)
+        if result.solution.status is not Status.CONVERGED:
             warnings.warn(
-                f"{type(self).__name__}: {solution.status.value}", ConvergenceWarning, stacklevel=2
+                f"{type(self).__name__}: {result.solution.status.value}",
+                ConvergenceWarning,
+                stacklevel=2,
             )
         return self
 
-    def _check_parameters(self) -> None:
-        if self.noise_variance is not None and not (
-            isinstance(self.noise_variance, numbers.Real)
-            and np.isfinite(self.noise_variance)
-            and self.noise_variance > 0
-        ):
-            raise ValueError(
-                f"noise_variance must be None (estimated) or a number > 0, got {self.noise_variance!r}."
-            )
-        if self.solver in _LATER_SOLVERS:
-            raise ValueError(
-                f"solver={self.solver!r} is not available in this version: use one of {_SOLVERS}."
-            )
-        if self.solver not in _SOLVERS:
-            raise ValueError(f"solver must be one of {_SOLVERS}, got {self.solver!r}.")
-        if not (isinstance(self.tol, numbers.Real) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a number > 0, got {self.tol!r}.")
-        for name, least in (("max_iter", 1), ("n_restarts", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or value < least:
-                raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
-
-    def _solve(self, problem: Problem, rng: np.random.RandomState, scale: float) -> Solution:
-        start = self._warm(problem, scale) if self.warm_start else None
+    def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
+        reporter = _Reporter(type(self).__name__, int(self.verbose)) if self.verbose else None
         settings: dict[str, Any] = {
             "tol": float(self.tol),
             "max_iter": int(self.max_iter),
             "random_state": rng,
             "start": start,
-            "report": _Reporter(type(self).__name__, int(self.verbose)) if self.verbose else None,
+            "report": reporter,
         }
         if self.solver == "sequential":
-            return sequential.solve(problem, **settings)
-        return working_set.solve(problem, n_restarts=int(self.n_restarts), **settings)
+            solution = sequential.solve(problem, **settings)
+        else:
+            solution = working_set.solve(problem, n_restarts=int(self.n_restarts), **settings)
+        if reporter is not None:
+            reporter.close(solution)
+        return solution
 
-    def _warm(
-        self, problem: Problem, scale: float
-    ) -> tuple[NDArray[np.intp], FloatArray, float] | None:
-        """Active atoms, variances and noise of the last fit, if the dictionary is of the same size."""
-        last: Solution | None = getattr(self, "solution_", None)
-        size = getattr(self, "_size", None)
-        if last is None or size != problem.quad.size or not last.state.active.size:
-            return None
-        change = (self._scale / scale) ** 2
-        usable = problem.quad.diag[last.state.active] > 0
-        return (
-            last.state.active[usable],
-            last.state.v[usable] * change,
-            last.state.noise_var * change,
-        )
-
-    def _keep(
-        self,
-        solution: Solution,
-        quad: DesignQuadratic,
-        atoms: Atoms,
-        rows: NDArray[np.intp] | None,
-        shift: FloatArray,
-        scale: float,
-        single: bool,
-    ) -> None:
-        """Store the solution in the users' units, ordered as their dictionary is."""
-        state = solution.state
-        order = np.argsort(atoms.index[state.active], kind="stable")
-        active = state.active[order]
-        # Sigma = V^(1/2) W V^(1/2) with W = L^-T L^-1.
-        root = np.sqrt(state.v)[:, None] * inverse_factor(state.white).T
-        total = quad.n + 1.0
-        posterior = Posterior(
-            atoms=atoms.restrict(active),
-            norm=quad.norm[active],
-            center=quad.mean[active],
-            mean=state.mu[order],
-            root=root[order],
-            prior_variance=state.v[order],
-            offset=shift + scale * quad.offset,
-            offset_variance=state.noise_var / total if self.fit_intercept else 0.0,
-            noise_variance=state.noise_var,
-            scale=scale,
-            single=single,
-        )
-        n_targets = quad.g.shape[1]
-        evidence = solution.log_evidence - n_targets * quad.n * np.log(scale)
+    def _keep(self, result: Regression) -> None:
+        solution, posterior = result.solution, result.posterior
+        estimated = posterior.noise_variance * posterior.scale**2
         fitted = {
-            "noise_variance_": state.noise_var * scale**2,
-            "log_marginal_likelihood_": float(evidence),
+            "noise_variance_": float(self.noise_variance or estimated),
+            "log_marginal_likelihood_": result.log_evidence,
             "certificate_": solution.certificate,
             "converged_": solution.converged,
             "n_iter_": solution.n_iter,
         }
         self._restore(posterior, fitted)
-        index = posterior.atoms.index
-        self.relevance_ = index if rows is None else _original(index, atoms, rows)
         self.solution_ = solution
-        self._scale, self._size = scale, quad.size
+        self._last = result
 
     def _restore(self, posterior: Posterior, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes that a posterior determines."""
@@ -220,8 +159,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False
+        return _canonical(
+            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         )
 
     def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
@@ -248,17 +187,11 @@ class _Fitting(RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
-        posterior = self.posterior_
-        mean, variance = posterior.predict(X, variance=return_std)
-        if return_std and variance is not None:
-            std = posterior.scale * np.sqrt(variance + posterior.noise_variance)
-            return mean, std if mean.ndim == 1 else np.repeat(std[:, None], mean.shape[1], axis=1)
-        if return_cov:
-            half = posterior.half_covariance(X)
-            cov = half @ half.T
-            cov.flat[:: len(cov) + 1] += posterior.noise_variance
-            return mean, cov * posterior.scale**2
-        return mean
+        if return_std:
+            mean, _, std = self.posterior_.spread(X)
+            return mean, std
+        mean = self.posterior_.predict(X)
+        return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
     def predict_distribution(self, X: ArrayLike) -> Normal:
         """Predict the distribution of the target.
@@ -273,15 +206,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
         Normal
             With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` and ``sample``.
         """
-        X = self._checked(X)
-        posterior = self.posterior_
-        mean, variance = posterior.predict(X, variance=True)
-        spread = np.zeros(len(mean)) if variance is None else variance
-        function = posterior.scale * np.sqrt(spread)
-        target = posterior.scale * np.sqrt(spread + posterior.noise_variance)
-        if mean.ndim == 2:
-            function, target = (np.broadcast_to(a[:, None], mean.shape) for a in (function, target))
-        return Normal(mean, target, function)
+        mean, function_std, std = self.posterior_.spread(self._checked(X))
+        return Normal(mean, std, function_std)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, noise: bool = False
@@ -304,19 +230,13 @@ class _Fitting(RegressorMixin, BaseEstimator):
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Each column is one function, so values in it are correlated as the posterior says.
         """
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
         X = self._checked(X)
-        posterior = self.posterior_
-        mean, _ = posterior.predict(X, variance=False)
-        half = posterior.half_covariance(X)
-        rng = check_random_state(random_state)
-        shape = (half.shape[1], *mean.shape[1:], n_samples)
-        draws = np.tensordot(half, rng.standard_normal(shape), axes=1)
-        if noise:
-            draws += np.sqrt(posterior.noise_variance) * rng.standard_normal(draws.shape)
-        return np.asarray(mean[..., None] + posterior.scale * draws)
+        return self.posterior_.sample(X, int(n_samples), _seeded(random_state), noise=bool(noise))
 
     def save(self, path: Any) -> None:
-        """Write a model file of arrays and JSON, which `sparsebayes.load` reads without running code.
+        """Write a model file of arrays and JSON; `sparsebayes.load` reads it without running code.
 
         Parameters
         ----------
@@ -343,9 +263,9 @@ class SparseBayesRegressor(_Fitting):
         Whether to fit an intercept, jointly with the weights and with a flat prior.
     prior : {"auto", "flat", "aic", "bic", "ric"}, float or Hyperprior, default="auto"
         Prior of each atom's variance. A number (or its name) is the price in nats of a degree of
-        freedom: "aic" 1, "bic" log(n_samples) / 2, "ric" log(number of atoms). "auto" is "flat", the
-        relevance vector machine of the papers, for kernels, and "ric" for every other dictionary,
-        where a flat prior keeps one irrelevant atom in three.
+        freedom: "aic" 1, "bic" log(n_samples) / 2, "ric" log(number of atoms). "auto" is "flat",
+        the relevance vector machine of the papers, for kernels, and "ric" for every other
+        dictionary, where a flat prior keeps one irrelevant atom in three.
     noise_variance : float or None, default=None
         Variance of the noise; None estimates it.
     solver : {"auto", "working-set", "sequential"}, default="auto"
@@ -357,7 +277,7 @@ class SparseBayesRegressor(_Fitting):
     n_restarts : int, default=0
         Further random searches for a better optimum (working-set solver).
     warm_start : bool, default=False
-        Whether ``fit`` starts from the last solution, if the dictionary has the same number of atoms.
+        Whether ``fit`` starts from the last solution, if the dictionary is of the same size.
     random_state : int, RandomState or None, default=None
         For k-means centers and restarts.
     verbose : int, default=0
@@ -400,7 +320,7 @@ class SparseBayesRegressor(_Fitting):
     --------
     >>> import numpy as np
     >>> from sparsebayes import SparseBayesRegressor
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(100, 300))
     >>> y = 3 + 2 * X[:, 7] - X[:, 42] + 0.1 * rng.normal(size=100)
     >>> model = SparseBayesRegressor().fit(X, y)
@@ -453,19 +373,22 @@ class SparseBayesRegressor(_Fitting):
             )
         return self.dictionary
 
+    def _spelled(self) -> Any:
+        return self.dictionary
+
 
 class RVR(_Fitting):
     """Relevance vector regression, spelled as scikit-learn's SVR.
 
-    A kernel is centered at every training row (or at ``centers``); the fit keeps the few that the data
-    support, the relevance vectors, estimates the noise and gives error bars.
+    A kernel is centered at every training row (or at ``centers``); the fit keeps the few that the
+    data support, the relevance vectors, estimates the noise and gives error bars.
 
     Parameters
     ----------
     kernel : str, callable or kernel object, default="rbf"
         "rbf", "laplacian", "poly", "sigmoid", "linear", "lspline", "tps", any name that
-        scikit-learn's ``pairwise_kernels`` knows, "precomputed", a function ``K(X, Z)``, or an object of
-        ``sklearn.gaussian_process.kernels``. It need not be positive definite.
+        scikit-learn's ``pairwise_kernels`` knows, "precomputed", a function ``K(X, Z)``, or an
+        object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
     gamma : float, array-like of shape (n_features,), "scale" or "auto", default="scale"
         Inverse squared width, for all inputs or for each; "scale" is 1 / (n_features * X.var()).
     degree : int, default=3
@@ -476,8 +399,8 @@ class RVR(_Fitting):
         Further parameters of a callable or a scikit-learn kernel.
     centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where kernels sit: the training rows, that many k-means centers, or these points.
-    fit_intercept, prior, noise_variance, solver, tol, max_iter, n_restarts, warm_start, random_state, \
-verbose
+    fit_intercept, prior, noise_variance, solver, tol, max_iter, n_restarts, warm_start, \
+random_state, verbose
         As in `SparseBayesRegressor`; here prior="auto" is "flat".
 
     Attributes
@@ -550,14 +473,12 @@ certificate_, converged_, n_iter_, solution_, n_features_in_, feature_names_in_
             centers=self.centers,
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        return tags
+    def _spelled(self) -> Any:
+        return self._dictionary()
 
 
 class _Reporter:
-    """Prints progress to stderr: every step, or one in half a second."""
+    """Prints progress to stderr: every step, or one in half a second, and how it ended."""
 
     def __init__(self, name: str, verbose: int) -> None:
         self.name = name
@@ -566,83 +487,38 @@ class _Reporter:
 
     def __call__(self, line: Progress) -> None:
         now = time.perf_counter()
-        if now - self.last >= self.interval or line.phase == "certify":
+        if now - self.last >= self.interval:
             self.last = now
-            print(
-                f"[{self.name}] {now - self.begun:7.1f} s  {line.phase:<8}  atoms {line.n_active:5d}  "
-                f"objective {line.objective:14.6f}  noise {line.noise_var:9.3g}  "
-                f"best gain {line.max_gain:9.3g}",
-                file=sys.stderr,
+            self._say(
+                f"{line.phase:<8}  atoms {line.n_active:5d}  objective {line.objective:14.6f}  "
+                f"noise {line.noise_var:9.3g}  best gain {line.max_gain:9.3g}"
             )
 
-
-def _checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        weights = np.full(n, float(weights))
-    if weights.shape != (n,):
-        raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected ({n},): one weight for each row of X."
+    def close(self, solution: Solution) -> None:
+        """Say how the fit ended."""
+        self._say(
+            f"{solution.state.active.size} atoms, {solution.n_iter} iterations, "
+            f"{solution.status.value}"
         )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
-    if not (weights > 0).any():
-        raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
-    return None if (weights == 1).all() else weights
+
+    def _say(self, text: str) -> None:
+        spent = time.perf_counter() - self.begun
+        print(f"[{self.name}] {spent:7.1f} s  {text}", file=sys.stderr)
 
 
-def _standardized(
-    targets: FloatArray, weights: FloatArray | None, center: bool
-) -> tuple[FloatArray, FloatArray, float]:
-    """Targets about their mean (with an intercept), in a unit of their own size.
-
-    The unit is a power of two, so nothing is rounded; targets of 1e150 and 1e-150 look alike to
-    the engine.
-    """
-    peak = float(np.abs(targets).max(initial=0.0))
-    shift = np.zeros(targets.shape[1])
-    t = targets
-    if center and peak > 0:
-        unit = _power_of_two(peak)
-        shift = np.average(targets / unit, axis=0, weights=weights) * unit
-        t = targets - shift
-        if np.abs(t).max() <= 4 * np.finfo(float).eps * peak:  # constant up to rounding
-            t = np.zeros_like(t)
-    spread = float(np.abs(t).max(initial=0.0))
-    scale = _power_of_two(spread or peak or 1.0)
-    return t / scale, shift, scale
+def _seeded(random_state: Any) -> np.random.RandomState:
+    try:
+        rng: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state must be None, an integer or a RandomState, got {random_state!r}."
+        ) from None
+    return rng
 
 
-def _power_of_two(value: float) -> float:
-    return float(2.0 ** np.clip(np.frexp(value)[1], -1000, 1000))
-
-
-def _resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
-    """Turn the parameter ``prior`` into a hyperprior, for N samples and M atoms."""
-    if isinstance(prior, str):
-        if prior not in _PRIORS:
-            raise ValueError(f"prior must be one of {_PRIORS}, a number or a hyperprior, got {prior!r}.")
-        if prior == "auto":
-            prior = "flat" if _is_kernel_machine(dictionary) else "ric"
-        if prior == "flat":
-            return Flat()
-        price = {"aic": 1.0, "bic": 0.5 * np.log(max(n, 1.0)), "ric": np.log(max(m, 1))}[prior]
-        return Smoothness(float(price))
-    if isinstance(prior, numbers.Real) and not isinstance(prior, bool):
-        return Smoothness(float(prior))
-    if isinstance(prior, Hyperprior) and not isinstance(prior, type):
-        return prior
-    raise TypeError(f"prior must be one of {_PRIORS}, a number or a hyperprior, got {prior!r}.")
-
-
-def _is_kernel_machine(dictionary: Any) -> bool:
-    parts = dictionary.parts if isinstance(dictionary, Union) else [dictionary]
-    kinds = [part for part in parts if not isinstance(part, Bias)]
-    return bool(kinds) and all(isinstance(part, Kernel) for part in kinds)
-
-
-def _original(index: NDArray[np.intp], atoms: Atoms, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Positions among all rows, where rows of weight zero were left out before binding."""
-    return rows[index] if atoms.count == rows.size and hasattr(atoms, "centers") else index
+def _canonical(X: Any) -> Any:
+    """Sum entries of a sparse matrix that were stored in parts; never in the user's own copy."""
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
+from sparsebayes.dictionaries._protocol import is_sparse
 
 FloatArray = NDArray[np.float64]
 
@@ -26,8 +26,8 @@ class Posterior:
     """Gaussian posterior of the weights, and how to evaluate it anywhere.
 
     Everything is kept for atoms that are centered and of unit norm and for targets in units of
-    ``scale``, where no sensible problem leaves the range of float64; ``weights``, ``covariance`` and
-    ``weight_variance`` give the same for atoms and targets as the user knows them.
+    ``scale``, where no sensible problem leaves the range of float64; ``weights``, ``covariance``
+    and ``weight_variance`` give the same for atoms and targets as the user knows them.
     """
 
     atoms: Atoms
@@ -70,55 +70,111 @@ class Posterior:
     def _blocks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
         """Centered atoms of unit norm at the rows of X, a block of rows at a time."""
         n, m = int(X.shape[0]), len(self.norm)
-        step = max(1, _BLOCK_CELLS // max(m, 1))
+        step = max(1, _BLOCK_CELLS // m) if m else max(n, 1)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
-            U = self.atoms.evaluate(X[rows])
-            U = U.toarray() if sp.issparse(U) else np.array(U)
+            U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((n, 0))
+            U = U.toarray() if is_sparse(U) else np.array(U)
             U -= self.center
             U /= self.norm
             yield rows, U
 
-    def predict(self, X: Any, *, variance: bool) -> tuple[FloatArray, FloatArray | None]:
-        """Mean of the target and, if asked, variance of the function, at the rows of X.
+    def predict(self, X: Any) -> FloatArray:
+        """Mean of the target at the rows of X.
 
         Parameters
         ----------
         X : ndarray or scipy.sparse matrix of shape (n, d)
             Inputs.
-        variance : bool
-            Whether the variance is wanted too.
 
         Returns
         -------
-        mean : ndarray of shape (n,) or (n, T)
+        ndarray of shape (n,) or (n, T)
             Posterior mean.
-        variance : ndarray of shape (n,) or None
-            Variance of the noise-free function in units of ``scale`` squared; the same for every
-            target.
         """
-        n = int(X.shape[0])
-        mean = np.empty((n, len(self.offset)))
-        spread = np.full(n, self.offset_variance) if variance else None
-        if len(self.norm) == 0:
-            mean[:] = self.offset
-            return self._shaped(mean), spread
+        mean = np.empty((int(X.shape[0]), len(self.offset)))
         for rows, U in self._blocks(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
-            if spread is not None:
-                half = U @ self.root
-                spread[rows] += np.einsum("ij,ij->i", half, half)
-        return self._shaped(mean), spread
+        return self._shaped(mean)
 
-    def half_covariance(self, X: Any) -> FloatArray:
-        """Return A with A A' the covariance of the function at X, in units of ``scale`` squared."""
+    def spread(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean of the target, and standard deviations of the function and the target.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        mean, function_std, target_std : ndarray of shape (n,) or (n, T)
+            The last includes the noise.
+        """
+        n, n_targets = int(X.shape[0]), len(self.offset)
+        mean, variance = np.empty((n, n_targets)), np.full(n, self.offset_variance)
+        for rows, U in self._blocks(X):
+            mean[rows] = self.offset + self.scale * (U @ self.mean)
+            half = U @ self.root
+            variance[rows] += np.einsum("ij,ij->i", half, half)
+        function = self.scale * np.sqrt(variance)
+        target = self.scale * np.sqrt(variance + self.noise_variance)
+        columns = [self._shaped(np.repeat(a[:, None], n_targets, 1)) for a in (function, target)]
+        return self._shaped(mean), columns[0], columns[1]
+
+    def target_covariance(self, X: Any) -> FloatArray:
+        """Covariance of the target at the rows of X, noise included; the same for every target.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n, n)
+            Symmetric, positive definite.
+        """
         n, m = int(X.shape[0]), len(self.norm)
         half = np.empty((n, m + 1))
         half[:, m] = np.sqrt(self.offset_variance)
-        if m:
-            for rows, U in self._blocks(X):
-                half[rows, :m] = U @ self.root
-        return half
+        for rows, U in self._blocks(X):
+            half[rows, :m] = U @ self.root
+        covariance = half @ half.T
+        covariance.flat[:: n + 1] += self.noise_variance
+        return covariance * self.scale**2
+
+    def sample(
+        self, X: Any, n_samples: int, random_state: np.random.RandomState, *, noise: bool
+    ) -> FloatArray:
+        """Draw functions, or with ``noise`` targets, at the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+        n_samples : int
+            Number of draws.
+        random_state : RandomState
+            Source of randomness.
+        noise : bool
+            Whether to add noise, independent in each row.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples) or (n, T, n_samples)
+            Draws.
+        """
+        n, m, n_targets = int(X.shape[0]), len(self.norm), len(self.offset)
+        normal = random_state.standard_normal((m + 1, n_targets * n_samples))
+        weights = np.repeat(self.mean, n_samples, axis=1) + self.root @ normal[:m]
+        level = np.sqrt(self.offset_variance) * normal[m]
+        draws = np.empty((n, n_targets * n_samples))
+        for rows, U in self._blocks(X):
+            draws[rows] = U @ weights + level
+        if noise:
+            draws += np.sqrt(self.noise_variance) * random_state.standard_normal(draws.shape)
+        draws = draws.reshape(n, n_targets, n_samples) * self.scale + self.offset[:, None]
+        return draws[:, 0] if self.single else draws
 
     def to_spec(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Describe the posterior by a JSON-able dict and named arrays.
@@ -181,4 +237,5 @@ class Posterior:
             raise ValueError("stored posterior: the number of targets contradicts itself")
         if (arrays["norm"] <= 0).any():
             raise ValueError("stored posterior: an atom has no norm")
-        return cls(atoms, **{name: arrays[name] for name in _ARRAYS}, **numbers, single=single)
+        fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | numbers
+        return cls(atoms, single=single, **fields)

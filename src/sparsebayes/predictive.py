@@ -14,14 +14,17 @@ __all__ = ["Normal"]
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """Independent normal distributions, one for each row (and target).
+    """Normal distributions of the target, one for each row (and target).
+
+    Each is right by itself; how rows depend on each other is what ``predict(X, return_cov=True)``
+    and ``sample_y`` say.
 
     Parameters
     ----------
     mean : ndarray of shape (n,) or (n, T)
         Means.
     std : ndarray of the same shape
-        Standard deviations of the target, noise included.
+        Standard deviations of the target, noise included; positive.
     function_std : ndarray of the same shape
         Standard deviations of the noise-free function.
 
@@ -69,14 +72,17 @@ class Normal:
         Parameters
         ----------
         probability : array-like
-            Broadcast against the mean.
+            One for each row (and target), or what broadcasts against the mean.
 
         Returns
         -------
         ndarray
             Values that the target stays below with this probability.
         """
-        return np.asarray(self.mean + self.std * ndtri(probability))
+        chances = self._aligned(probability)
+        if not ((chances >= 0) & (chances <= 1)).all():
+            raise ValueError("probability must lie between 0 and 1.")
+        return np.asarray(self.mean + self.std * ndtri(chances))
 
     def cdf(self, y: ArrayLike) -> FloatArray:
         """Probability that the target is at most ``y``.
@@ -84,7 +90,7 @@ class Normal:
         Parameters
         ----------
         y : array-like
-            Broadcast against the mean.
+            One for each row (and target), or what broadcasts against the mean.
 
         Returns
         -------
@@ -99,15 +105,16 @@ class Normal:
         Parameters
         ----------
         y : array-like
-            Broadcast against the mean.
+            One for each row (and target), or what broadcasts against the mean.
 
         Returns
         -------
         ndarray
             Log densities; their mean over held-out data is a proper score.
         """
-        scale = np.maximum(self.std, np.finfo(float).tiny)
-        return np.asarray(-0.5 * (self._standard(y) ** 2 + np.log(2 * np.pi)) - np.log(scale))
+        with np.errstate(over="ignore"):  # far out of reach the log density is -infinity
+            squares = np.square(self._standard(y))
+        return np.asarray(-0.5 * (squares + np.log(2 * np.pi)) - np.log(self.std))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draw targets, independently for each row.
@@ -127,9 +134,22 @@ class Normal:
         from sklearn.utils import check_random_state
 
         rng = check_random_state(random_state)
-        draws: FloatArray = self.mean + self.std * rng.standard_normal((n_samples, *self.mean.shape))
+        draws: FloatArray = self.mean + self.std * rng.standard_normal(
+            (n_samples, *self.mean.shape)
+        )
         return draws
 
     def _standard(self, y: ArrayLike) -> FloatArray:
-        difference = np.asarray(y, dtype=float) - self.mean
-        return np.asarray(difference / np.maximum(self.std, np.finfo(float).tiny))
+        with np.errstate(over="ignore"):
+            return np.asarray((self._aligned(y) - self.mean) / self.std)
+
+    def _aligned(self, values: ArrayLike) -> FloatArray:
+        """Values as an array, refused where broadcasting would cross rows with rows."""
+        array = np.asarray(values, dtype=float)
+        rows = len(self.mean)
+        if self.mean.ndim == 2 and array.shape == (rows,) and rows != self.mean.shape[1]:
+            raise ValueError(
+                f"expected values of shape {self.mean.shape}, one for each row and target, "
+                f"got {array.shape}."
+            )
+        return array

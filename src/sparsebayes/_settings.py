@@ -1,0 +1,114 @@
+"""What the parameters of an estimator may be."""
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from sparsebayes._counting import is_kernel_machine
+from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
+
+__all__ = ["check_settings", "resolve_prior"]
+
+_PRIORS = ("auto", "flat", "aic", "bic", "ric")
+_SOLVERS = ("auto", "working-set", "sequential")
+_LATER_SOLVERS = ("em", "mackay", "orthonormal")
+_FLAGS = ("fit_intercept", "warm_start")
+_COUNTS = {"max_iter": 1, "n_restarts": 0}
+
+
+def check_settings(model: Any) -> None:
+    """Refuse parameters that make no sense, with an error that names the first of them.
+
+    Parameters
+    ----------
+    model : estimator
+        Its parameters are read, never changed.
+
+    Examples
+    --------
+    >>> from sparsebayes import RVR
+    >>> try:
+    ...     check_settings(RVR(tol=0))
+    ... except ValueError as error:
+    ...     print(error)
+    tol must be a number > 0, got 0.
+    """
+    for name in _FLAGS:
+        if not isinstance(getattr(model, name), bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {getattr(model, name)!r}.")
+    for name, least in _COUNTS.items():
+        if not _is_count(getattr(model, name), least):
+            raise ValueError(f"{name} must be an integer >= {least}, got {getattr(model, name)!r}.")
+    if not isinstance(model.verbose, bool | np.bool_) and not _is_count(model.verbose, 0):
+        raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}.")
+    if not _is_positive(model.tol):
+        raise ValueError(f"tol must be a number > 0, got {model.tol!r}.")
+    if model.noise_variance is not None and not _is_positive(model.noise_variance):
+        raise ValueError(
+            "noise_variance must be None (estimated) or a number > 0, "
+            f"got {model.noise_variance!r}."
+        )
+    if isinstance(model.solver, str) and model.solver in _LATER_SOLVERS:
+        raise ValueError(
+            f"solver={model.solver!r} is not available in this version: use one of {_SOLVERS}."
+        )
+    if not isinstance(model.solver, str) or model.solver not in _SOLVERS:
+        raise ValueError(f"solver must be one of {_SOLVERS}, got {model.solver!r}.")
+    resolve_prior(model.prior, None, 1.0, 1)
+
+
+def _is_count(value: Any, least: int) -> bool:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    return whole and int(value) >= least
+
+
+def _is_positive(value: Any) -> bool:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return real and 0 < float(value) < np.inf
+
+
+def resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
+    """Turn the parameter ``prior`` into a hyperprior.
+
+    Parameters
+    ----------
+    prior : str, float or Hyperprior
+        As given.
+    dictionary : Dictionary
+        What "auto" depends on.
+    n : float
+        Number of samples.
+    m : int
+        Number of atoms that are not void.
+
+    Returns
+    -------
+    Hyperprior
+        The hyperprior.
+
+    Examples
+    --------
+    >>> from sparsebayes.dictionaries import Kernel, Linear
+    >>> resolve_prior("auto", Kernel("rbf"), 100, 100)
+    Flat()
+    >>> resolve_prior("bic", Linear(), 100, 20)
+    Smoothness(c=2.302585092994046)
+    """
+    allowed = f"prior must be one of {_PRIORS}, a number >= 0 or a hyperprior"
+    if isinstance(prior, str):
+        if prior not in _PRIORS:
+            raise ValueError(f"{allowed}, got {prior!r}.")
+        if prior == "auto":
+            prior = "flat" if is_kernel_machine(dictionary) else "ric"
+        if prior == "flat":
+            return Flat()
+        price = {"aic": 1.0, "bic": 0.5 * np.log(max(n, 1.0)), "ric": np.log(max(m, 1))}[prior]
+        return Smoothness(float(price))
+    if isinstance(prior, numbers.Real) and not isinstance(prior, bool):
+        if not 0 <= float(prior) < np.inf:
+            raise ValueError(f"{allowed}, got {prior!r}.")
+        return Smoothness(float(prior))
+    if isinstance(prior, Hyperprior) and not isinstance(prior, type):
+        return prior
+    raise TypeError(f"{allowed}, got {prior!r}.")
