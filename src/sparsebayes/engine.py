@@ -20,10 +20,12 @@ from sparsebayes.quadratic import Gram, Quadratic
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["COLLINEAR", "Breakdown", "Screen", "State", "Whitened", "refresh", "screen", "whiten"]
+__all__ = ["COLLINEAR", "Breakdown", "Screen", "State", "Whitened", "refresh", "resolved", "screen", "whiten"]
 
 COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
+
+_EPS = float(np.finfo(float).eps)
 
 
 class Breakdown(ArithmeticError):
@@ -137,6 +139,15 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     return Whitened(L, W, z, evidence, residual)
 
 
+def resolved(v: FloatArray, noise_var: float) -> float:
+    """Fraction of diag(H) above which S is surely more than rounding, for these variances.
+
+    S is a difference of numbers of the size of diag(H), with a relative error of about the condition
+    number of B, at most 1 + sum(v) / noise, times the precision of float64.
+    """
+    return max(COLLINEAR, _EPS * (1.0 + float(v.sum()) / noise_var))
+
+
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
     """Sum of the log hyperprior over active atoms."""
     return float(hyperprior.log_density(v, noise_var).sum())
@@ -183,6 +194,8 @@ def refresh(
 
 def inverse_factor(white: Whitened) -> FloatArray:
     """L^-1, shape (m, m)."""
+    if len(white.L) == 0:  # LAPACK complains of an empty matrix
+        return white.L
     inverse, _ = dtrtri(white.L, lower=1)
     return np.asarray(inverse)
 
@@ -197,7 +210,9 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
     return (1.0 - d) / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
 
 
-def screen(quad: Quadratic, hyperprior: Hyperprior, state: State) -> Screen:
+def screen(
+    quad: Quadratic, hyperprior: Hyperprior, state: State, collinear: float = COLLINEAR
+) -> Screen:
     """S, Q and the best single change for every atom of the dictionary (T&F eqs. 24, 25).
 
     Parameters
@@ -208,6 +223,8 @@ def screen(quad: Quadratic, hyperprior: Hyperprior, state: State) -> Screen:
         Prior of the variances.
     state : State
         Current state.
+    collinear : float, default=COLLINEAR
+        Fraction of diag(H) below which S counts as zero: the atom is in the span of the model.
 
     Returns
     -------
@@ -233,7 +250,7 @@ def screen(quad: Quadratic, hyperprior: Hyperprior, state: State) -> Screen:
     else:
         X = np.zeros((0, quad.size))
         S, Q = quad.diag / noise_var, quad.g / noise_var
-    s = np.where(S * noise_var > COLLINEAR * quad.diag, S, np.inf)
+    s = np.where(S * noise_var > collinear * quad.diag, S, np.inf)
     q2 = np.einsum("ij,ij->i", Q, Q)
     v = np.where(np.isinf(s), 0.0, hyperprior.best_variance(s, q2, noise_var, n_targets))
     s[np.isinf(s)] = 1.0

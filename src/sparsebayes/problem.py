@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsebayes.engine import Screen, State, refresh, screen
+from sparsebayes.engine import Screen, State, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.newton import Noise, curvature, derivatives
@@ -182,7 +182,9 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     >>> certify(problem, state, problem.noise())[0].holds(1e-6)
     True
     """
-    statistics = screen(problem.quad, problem.hyperprior, state)
+    # Gains of atoms so nearly in the span of the model that S is rounding are not gains.
+    least = resolved(state.v, state.noise_var)
+    statistics = screen(problem.quad, problem.hyperprior, state, least)
     gram = problem.quad.gram(state.active)
     noise = noise._replace(var=state.noise_var)
     slope, bend = 0.0, -np.inf

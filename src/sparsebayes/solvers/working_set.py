@@ -12,6 +12,7 @@ start it would swallow the signal while the model is small.
 """
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +43,14 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _COARSE = 3.0  # nats left on the table while the noise is held
 _ROUGH = 0.05  # nats left on the table while structure is still changing
+_FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _FAILURES = 2  # exchanges in a row that may gain less than that
 _WORTHWHILE = 1.0  # nats that an exchange must gain for another round of them
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
 _LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
 _SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
-_PARTNERS = 3  # replacements tried for each active atom
+_PARTNERS = 4  # replacements tried for each active atom
 _EM_STEPS = 10
 _ROUNDS = 12
 
@@ -146,7 +148,7 @@ def solve(
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
             state = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
-            state = _explore(run, state, noise, rng)
+            state = _explore(run, noise, noise.var, rng)
         state = _climb(run, state, noise, _ROUGH, "climb")
         state = _restarts(run, state, noise, n_restarts, rng)
         return _finish(run, state, noise, tol)
@@ -154,7 +156,7 @@ def solve(
         return _broken(run, state, noise)
 
 
-def _explore(run: _Run, state: State, noise: Noise, rng: np.random.RandomState) -> State:
+def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
     """Find the structure: grow with the noise held, release it, exchange.
 
     With a large dictionary this is done on a sample of it whose Gram matrix is small: atoms that
@@ -165,10 +167,14 @@ def _explore(run: _Run, state: State, noise: Noise, rng: np.random.RandomState) 
     if quad.size > 2 * _SAMPLE:
         sample = _sample(quad, rng)
         run.problem = replace(run.problem, quad=quad.gram(sample))
-    if noise.estimated:
-        state = _climb(run, state, noise._replace(estimated=False), _COARSE, "grow")
+    state = empty_state(run.problem, held_var)
+    if noise.estimated or held_var != noise.var:
+        held = Noise(held_var, False, noise.floor)
+        state = _climb(run, state, held, _COARSE, "grow")
+    if not noise.estimated:
+        state = replace(state, noise_var=noise.var)
     state = _climb(run, state, noise, _ROUGH, "climb")
-    state = _exchange_rounds(run, state, noise)
+    state = _exchange_rounds(run, state, noise, _ROUGH)
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
         state = replace(state, active=sample[state.active])
@@ -261,16 +267,23 @@ def _additions(
     return top[chosen], np.array(variances)
 
 
-def _exchange_rounds(run: _Run, state: State, noise: Noise) -> State:
-    """Try exchanges in turn until each kind has failed once since the last success."""
+class _Exchange(NamedTuple):
+    """How an exchange is done."""
+
+    raised: float  # factor on all variances
+    cut: float  # factor on an estimated noise
+    partners: int  # atoms brought in for each active one
+    rough: float  # nats to converge to
+
+
+def _exchange_rounds(run: _Run, state: State, noise: Noise, rough: float) -> State:
+    """Try exchanges in turn until two in a row were not worth their time."""
     failed = turn = 0
     while failed < _FAILURES and turn < _ROUNDS and not run.exhausted:
         raised, cut = _EXCHANGES[turn % len(_EXCHANGES)]
         turn += 1
-        if not state.active.size:
-            break
         failed += 1
-        trial = _exchange(run, state, noise, raised, cut, _PARTNERS)
+        trial = _exchange(run, state, noise, _Exchange(raised, cut, _PARTNERS, rough))
         if trial is None:
             continue
         if _better(run.problem, trial, state):
@@ -288,25 +301,21 @@ def _better(problem: Problem, trial: State, state: State) -> bool:
     return trial.objective > state.objective + _MARGIN
 
 
-def _exchange(
-    run: _Run, state: State, noise: Noise, raised: float, cut: float, partners: int
-) -> State | None:
+def _exchange(run: _Run, state: State, noise: Noise, how: _Exchange) -> State | None:
     """Let every active atom compete with the atoms that would best replace it."""
     try:
-        return _competed(run, state, noise, raised, cut, partners)
+        return _competed(run, state, noise, how)
     except Breakdown:  # raised variances can leave float64's range: this exchange is not possible
         return None
 
 
-def _competed(
-    run: _Run, state: State, noise: Noise, raised: float, cut: float, partners: int
-) -> State:
-    problem = run.problem
+def _competed(run: _Run, state: State, noise: Noise, how: _Exchange) -> State:
+    problem, rough = run.problem, how.rough
     hyperprior, n_targets = problem.hyperprior, problem.n_targets
-    extra, v_extra = _replacements(problem, state, partners)
+    extra, v_extra = _replacements(problem, state, how.partners)
     active = np.concatenate([state.active, extra])
-    v = np.concatenate([state.v, v_extra]) * raised
-    noise_var = max(state.noise_var * cut, noise.floor) if noise.estimated else state.noise_var
+    v = np.concatenate([state.v, v_extra]) * how.raised
+    noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
     gram = problem.quad.gram(active)
     for _ in range(_EM_STEPS):
         white = whiten(gram, v, noise_var)
@@ -321,8 +330,8 @@ def _competed(
     trial = State(active, v, noise_var, white, objective)
     if noise.estimated:
         held = noise._replace(estimated=False)
-        trial = _climb(run, trial, held, _ROUGH, "exchange")
-    return _climb(run, trial, noise, _ROUGH, "exchange")
+        trial = _climb(run, trial, held, rough, "exchange")
+    return _climb(run, trial, noise, rough, "exchange")
 
 
 def _replacements(
@@ -336,6 +345,8 @@ def _replacements(
     quad, noise_var = problem.quad, state.noise_var
     statistics = screen(quad, problem.hyperprior, state)
     white = state.white
+    if not state.active.size:  # several atoms may help where none does alone
+        return _promising(quad, statistics, noise_var)
     d = white.W.diagonal()
     Y = inverse_factor(white).T @ statistics.X  # (m, M): V = Y' sqrt(v / noise)
     S = statistics.S + Y * Y / (noise_var * d)[:, None]
@@ -356,23 +367,50 @@ def _replacements(
     return extra, state.v[partner]
 
 
+def _promising(
+    quad: Quadratic, statistics: Screen, noise_var: float
+) -> tuple[IndexArray, FloatArray]:
+    q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
+    count = min(_BATCH, quad.size)
+    best = np.argpartition(-q2, count - 1)[:count]
+    best = best[q2[best] > 0]
+    return best, np.full(best.size, noise_var)
+
+
 def _restarts(
-    run: _Run,
-    state: State,
-    noise: Noise,
-    n_restarts: int,
-    rng: np.random.RandomState,
+    run: _Run, state: State, noise: Noise, n_restarts: int, rng: np.random.RandomState
 ) -> State:
-    """Random exchanges, each from the best optimum so far."""
-    for _ in range(n_restarts):
-        if run.exhausted or not state.active.size:
+    """Random exchanges from the best optimum so far, and fresh explorations, in turn."""
+    if n_restarts:
+        state = _climb(run, state, noise, _FINE, "restart")
+    for restart in range(n_restarts):
+        if run.exhausted:
             break
-        raised = 10.0 ** rng.uniform(0, 5)
-        cut = 2.0 ** -rng.randint(0, 3)
-        trial = _exchange(run, state, noise, raised, cut, int(rng.randint(2, 7)))
-        if trial is not None and _better(run.problem, trial, state):
-            state = _exchange_rounds(run, trial, noise)
+        trial: State | None
+        if restart % 2:
+            trial = _fresh(run, noise, noise.var * 4.0 ** rng.uniform(-1, 1), rng)
+        else:
+            raised, cut = 10.0 ** rng.uniform(0, 5), 2.0 ** -float(rng.randint(0, 3))
+            how = _Exchange(raised, cut, int(rng.randint(2, 7)), _ROUGH)
+            trial = _exchange(run, state, noise, how)
+        if trial is None:
+            continue
+        trial = _climb(run, trial, noise, _FINE, "restart")
+        if _better(run.problem, trial, state):
+            state = _exchange_rounds(run, trial, noise, _FINE)
     return state
+
+
+def _fresh(
+    run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState
+) -> State | None:
+    problem = run.problem
+    try:
+        return _explore(run, noise, held_var, rng)
+    except Breakdown:
+        return None
+    finally:
+        run.problem = problem  # an exploration works on a sample of it
 
 
 def _finish(run: _Run, state: State, noise: Noise, tol: float) -> Solution:
