@@ -46,12 +46,12 @@ _ROUGH = 0.05  # nats left on the table while structure is still changing
 _FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _FAILURES = 2  # exchanges in a row that may gain less than that
-_WORTHWHILE = 1.0  # nats that an exchange must gain for another round of them
+_WORTHWHILE = 0.5  # nats that an exchange must gain for another round of them
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
 _LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
 _SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 _PARTNERS = 4  # replacements tried for each active atom
-_EM_STEPS = 10
+_EM_STEPS = 15
 _ROUNDS = 12
 
 
