@@ -113,6 +113,8 @@ def regress(
     samples = gather(X, y, weights, pairwise=is_pairwise(dictionary))
     X, weights = samples.X, samples.weights
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
+    if noise_variance is not None and not t.any():
+        scale = float(noise_variance) ** 0.5  # constant targets have no unit of their own
     noise_var = None if noise_variance is None else _in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     with one_lapack_thread():

@@ -13,6 +13,7 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Samples", "checked_weights", "gather", "standardized"]
 
 _LARGEST_EXPONENT = 502  # 2^502 = 1e151: squares of targets, the units of variances, stay in range
+_SMALLEST_CONSTANT = 1e-130  # so that the rounding error of a constant target has a square
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
@@ -209,7 +210,7 @@ def standardized(
     spread = float(np.abs(t).max(initial=0.0))
     if spread > 0 and np.frexp(spread)[1] < -_LARGEST_EXPONENT:
         raise ValueError(_out_of_range(spread))
-    scale = _power_of_two(spread or max(peak, 2.0**-_LARGEST_EXPONENT))
+    scale = _power_of_two(spread or (max(peak, _SMALLEST_CONSTANT) if peak else 1.0))
     return t / scale, shift, scale
 
 
