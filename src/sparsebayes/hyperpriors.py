@@ -41,7 +41,7 @@ class Hyperprior(Protocol):
         ...
 
     def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
-        """First and second derivatives of ``log_density`` in log v and log noise."""
+        """First and second derivatives of ``log_density``; may be of length one, to be broadcast."""
         ...
 
     def best_variance(
@@ -98,6 +98,10 @@ def gain(
     return likelihood + hyperprior.log_density(v, noise_var)
 
 
+_ZERO = np.zeros(1)
+_NO_DERIVATIVES = LogDerivatives(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
+
+
 @dataclass(frozen=True)
 class Flat:
     """Every variance equally likely: the relevance vector machine of the papers.
@@ -117,9 +121,8 @@ class Flat:
         return np.zeros_like(v)
 
     def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
-        """Return zeros."""
-        zero = np.zeros_like(v)
-        return LogDerivatives(zero, zero, zero, zero, zero)
+        """Return zeros, to be broadcast."""
+        return _NO_DERIVATIVES
 
     def best_variance(
         self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1

@@ -86,37 +86,37 @@ def derivatives(
     m, n_targets = gram.g.shape
     W, z = white.W, white.z
     d = W.diagonal()
-    power = n_targets * d + np.einsum("ij,ij->i", z, z)  # P_i (T Sigma_ii + |mu_i|^2)
+    power = n_targets * d + (z * z).sum(axis=1)  # P_i (T Sigma_ii + |mu_i|^2)
     prior = hyperprior.log_derivatives(v, noise.var)
     size = m + 1 if noise.estimated else m
     gradient = np.empty(size)
     gradient[:m] = 0.5 * (power - n_targets) + prior.u
     H = np.empty((size, size))
-    core = z @ z.T
-    core *= W
-    core += (0.5 * n_targets) * (W * W)
-    H[:m, :m] = core
+    core = H[:m, :m]
+    squares = W * W
+    np.multiply(z @ z.T, W, out=core)
+    core += (0.5 * n_targets) * squares
     H.ravel()[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
-    if noise.estimated:
-        Wz = W @ z
-        squares = np.einsum("ij,ij->i", W, W)
-        misfit = white.residual / noise.var
-        trace = float(d.sum())
-        slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + float(prior.rho.sum())
-        if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
-            gradient[m] = 0.0
-            H[m, :] = H[:, m] = 0.0
-            H[m, m] = -1.0
-        else:
-            cross = 0.5 * n_targets * (d - squares) - np.einsum("ij,ij->i", z, Wz) + prior.u_rho
-            gradient[m] = slope
-            H[m, :m] = H[:m, m] = cross
-            H[m, m] = (
-                -0.5 * n_targets * (trace - float(squares.sum()))
-                - 0.5 * misfit
-                + float(np.einsum("ij,ij->", z, Wz))
-                + float(prior.rho_rho.sum())
-            )
+    if not noise.estimated:
+        return Derivatives(gradient, H)
+    misfit = white.residual / noise.var
+    trace = float(d.sum())
+    slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + float(prior.rho.sum())
+    if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
+        gradient[m] = 0.0
+        H[m, :] = H[:, m] = 0.0
+        H[m, m] = -1.0
+        return Derivatives(gradient, H)
+    leaned = z * (W @ z)
+    norms = squares.sum(axis=1)
+    gradient[m] = slope
+    H[m, :m] = H[:m, m] = 0.5 * n_targets * (d - norms) - leaned.sum(axis=1) + prior.u_rho
+    H[m, m] = (
+        float(leaned.sum())
+        - 0.5 * n_targets * (trace - float(norms.sum()))
+        - 0.5 * misfit
+        + float(prior.rho_rho.sum())
+    )
     return Derivatives(gradient, H)
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from sparsebayes.engine import (
     COLLINEAR,
@@ -45,10 +46,11 @@ _COARSE = 3.0  # nats left on the table while the noise is held
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
-_FAILURES = 2  # exchanges in a row that may gain less than that
 _WORTHWHILE = 0.5  # nats that an exchange must gain for another round of them
+_RELATIVE = 2e-3  # the same for a large dictionary, relative to what the model explains
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
 _LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
+_DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
 _SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 _PARTNERS = 4  # replacements tried for each active atom
 _EM_STEPS = 15
@@ -62,6 +64,7 @@ class _Run:
     problem: Problem
     max_iter: int
     report: Report | None
+    large: bool  # structure is sought in a sample of the dictionary
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
 
@@ -139,7 +142,9 @@ def solve(
     >>> sorted(solution.state.active.tolist()), solution.status.name
     ([0, 2], 'CONVERGED')
     """
-    run = _Run(problem, max_iter, report)
+    if problem.quad.size <= _DENSE:
+        problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
+    run = _Run(problem, max_iter, report, large=problem.quad.size > 2 * _SAMPLE)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
     state = empty_state(problem, noise.var)
@@ -149,7 +154,6 @@ def solve(
             state = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
             state = _explore(run, noise, noise.var, rng)
-        state = _climb(run, state, noise, _ROUGH, "climb")
         state = _restarts(run, state, noise, n_restarts, rng)
         return _finish(run, state, noise, tol)
     except Breakdown:
@@ -164,7 +168,7 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     """
     quad = run.problem.quad
     sample = None
-    if quad.size > 2 * _SAMPLE:
+    if run.large:
         sample = _sample(quad, rng)
         run.problem = replace(run.problem, quad=quad.gram(sample))
     state = empty_state(run.problem, held_var)
@@ -174,11 +178,11 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     if not noise.estimated:
         state = replace(state, noise_var=noise.var)
     state = _climb(run, state, noise, _ROUGH, "climb")
-    state = _exchange_rounds(run, state, noise, _ROUGH)
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
         state = replace(state, active=sample[state.active])
-    return state
+        state = _climb(run, state, noise, _ROUGH, "climb")
+    return _exchange_rounds(run, state, noise, _ROUGH)
 
 
 def _sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
@@ -277,17 +281,24 @@ class _Exchange(NamedTuple):
 
 
 def _exchange_rounds(run: _Run, state: State, noise: Noise, rough: float) -> State:
-    """Try exchanges in turn until two in a row were not worth their time."""
-    failed = turn = 0
-    while failed < _FAILURES and turn < _ROUNDS and not run.exhausted:
+    """Try exchanges in turn until they are not worth their time.
+
+    In a small dictionary rounds are cheap and two in a row must fail; in a large one a single round
+    that gains little beside what the model explains is the last.
+    """
+    patience, worthwhile = 2, _WORTHWHILE
+    if run.large:
+        explained = state.objective - empty_state(run.problem, run.problem.power).objective
+        patience, worthwhile = 1, max(_WORTHWHILE, _RELATIVE * explained)
+    failed = 0
+    for turn in range(_ROUNDS):
+        if failed == patience or run.exhausted:
+            break
         raised, cut = _EXCHANGES[turn % len(_EXCHANGES)]
-        turn += 1
         failed += 1
         trial = _exchange(run, state, noise, _Exchange(raised, cut, _PARTNERS, rough))
-        if trial is None:
-            continue
-        if _better(run.problem, trial, state):
-            if trial.objective > state.objective + _WORTHWHILE:
+        if trial is not None and _better(run.problem, trial, state):
+            if trial.objective > state.objective + worthwhile:
                 failed = 0
             state = trial
     return state
@@ -318,9 +329,8 @@ def _competed(run: _Run, state: State, noise: Noise, how: _Exchange) -> State:
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
     gram = problem.quad.gram(active)
     for _ in range(_EM_STEPS):
-        white = whiten(gram, v, noise_var)
-        power = np.einsum("ij,ij->i", white.z, white.z) / n_targets
-        v = v * (power + white.W.diagonal())  # Tipping 2001, EM update: mu^2 + Sigma_jj
+        d, power = _spread(gram, v, noise_var)
+        v = v * (power / n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
         keep = np.flatnonzero(v > 1e-6 * noise_var)
         if keep.size < v.size:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
@@ -332,6 +342,20 @@ def _competed(run: _Run, state: State, noise: Noise, how: _Exchange) -> State:
         held = noise._replace(estimated=False)
         trial = _climb(run, trial, held, rough, "exchange")
     return _climb(run, trial, noise, rough, "exchange")
+
+
+def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, FloatArray]:
+    """Diagonal of W and squares of z, summed over targets: all that EM needs of a posterior."""
+    root = np.sqrt(v / noise_var)
+    B = gram.G * root
+    B *= root[:, None]
+    B.ravel()[:: v.size + 1] += 1.0
+    L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+    if info != 0:
+        raise Breakdown
+    inverse, _ = dtrtri(L, lower=1, overwrite_c=1)
+    z = inverse.T @ (inverse @ (gram.g * (root / np.sqrt(noise_var))[:, None]))
+    return np.einsum("ij,ij->j", inverse, inverse), (z * z).sum(axis=1)
 
 
 def _replacements(
