@@ -1,9 +1,9 @@
 """One BLAS at a time.
 
-NumPy's and SciPy's wheels each carry an OpenBLAS with its own spinning threads. A loop that alternates
-large NumPy products with small SciPy factorisations keeps both pools awake and loses a hundred times
-what it gains. Products of the size of the data keep NumPy's threads; factorisations of the size of the
-model take one of SciPy's.
+NumPy's and SciPy's wheels each carry an OpenBLAS with its own spinning threads. A loop that
+alternates large NumPy products with small SciPy factorisations keeps both pools awake and loses a
+hundred times what it gains. Products of the size of the data keep NumPy's threads; factorisations
+of the size of the model take one of SciPy's.
 """
 
 from collections.abc import Iterator

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import is_sparse
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -82,19 +82,19 @@ class ArrayDesign:
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return the atoms at ``indices`` as rows: shape (k, N)."""
-        if sp.issparse(self.Phi):
+        if is_sparse(self.Phi):
             return np.ascontiguousarray(self.Phi[:, indices].toarray().T)
         return np.ascontiguousarray(self.Phi.T[indices])
 
     def correlate(self, rows: FloatArray) -> FloatArray:
         """Return ``rows @ Phi``: shape (k, M)."""
-        if sp.issparse(self.Phi):
+        if is_sparse(self.Phi):
             return np.ascontiguousarray((self.Phi.T @ rows.T).T)
         return np.asarray(rows @ self.Phi)
 
     def moments(self, weights: FloatArray | None, center: bool) -> Moments:
         """Return weighted means and centered norms of all columns."""
-        if sp.issparse(self.Phi):
+        if is_sparse(self.Phi):
             return _sparse_moments(self.Phi, weights, center)
         return _block_moments(lambda: _row_blocks(self.Phi), self.shape, weights, center)
 
@@ -122,7 +122,7 @@ class BlockedDesign:
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return the atoms at ``indices`` as rows: shape (k, N)."""
         few = self.atoms.restrict(indices).evaluate(self.X)
-        few = few.toarray() if sp.issparse(few) else few
+        few = few.toarray() if is_sparse(few) else few
         return np.ascontiguousarray(few.T)
 
     def correlate(self, rows: FloatArray) -> FloatArray:
@@ -169,14 +169,18 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     row_bytes = 8 * max(atoms.size, 1)
     # One row tells whether the atoms are X itself, or sparse: neither is stored a second time.
     probe = atoms.evaluate(X[:1])
-    if not sp.issparse(probe) and not np.shares_memory(probe, _data(X)) and n * row_bytes > stored_bytes:
+    if (
+        not is_sparse(probe)
+        and not np.shares_memory(probe, _data(X))
+        and n * row_bytes > stored_bytes
+    ):
         return BlockedDesign(atoms, X, max(1, min(n, min(_BLOCK_BYTES, stored_bytes) // row_bytes)))
     Phi = atoms.evaluate(X)
-    return ArrayDesign(Phi.tocsc() if sp.issparse(Phi) else _tame(Phi))
+    return ArrayDesign(Phi.tocsc() if is_sparse(Phi) else _tame(Phi))
 
 
 def _data(X: Any) -> NDArray[Any]:
-    return np.asarray(X.data if sp.issparse(X) else X)
+    return np.asarray(X.data if is_sparse(X) else X)
 
 
 def _tame(Phi: FloatArray) -> FloatArray:
@@ -247,11 +251,11 @@ def _sparse_moments(Phi: Any, weights: FloatArray | None, center: bool) -> Momen
     total = float(w.sum())
     stored = w[Phi.indices]
     column = np.repeat(np.arange(m), np.diff(Phi.indptr))
-    squares = np.bincount(column, stored * Phi.data**2, minlength=m)
+    squares = np.bincount(column, stored * Phi.data**2, minlength=m).astype(np.float64)
     if not center:
         return Moments(np.zeros(m), np.sqrt(squares))
     mean = np.bincount(column, stored * Phi.data, minlength=m) / total
     absent = np.maximum(total - np.bincount(column, stored, minlength=m), 0.0)
-    centered = np.bincount(column, stored * (Phi.data - mean[column]) ** 2, minlength=m)
-    centered += absent * mean**2
+    centered = absent * mean**2
+    centered += np.bincount(column, stored * (Phi.data - mean[column]) ** 2, minlength=m)
     return Moments(mean, _norm_unless_constant(centered, squares, n))

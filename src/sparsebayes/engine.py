@@ -1,7 +1,7 @@
 """State of a fit and the statistics of Tipping & Faul, computed from a quadratic.
 
 Everything here is a function of a quadratic, a hyperprior, the active atoms, their variances ``v``
-and the noise. The matrix that is factorised is ``B = I + R G R`` with ``R = diag(sqrt(v / noise))``:
+and the noise. The matrix that is factorised is ``B = I + R G R``, ``R = diag(sqrt(v / noise))``:
 its eigenvalues are at least one, whatever the scale of atoms, targets or variances. With
 ``W = B^-1`` and ``z = P^(1/2) mu`` (P = 1/v), Sigma = V^(1/2) W V^(1/2) and mu = V^(1/2) z.
 """
@@ -20,7 +20,17 @@ from sparsebayes.quadratic import Gram, Quadratic
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["COLLINEAR", "Breakdown", "Screen", "State", "Whitened", "refresh", "resolved", "screen", "whiten"]
+__all__ = [
+    "COLLINEAR",
+    "Breakdown",
+    "Screen",
+    "State",
+    "Whitened",
+    "refresh",
+    "resolved",
+    "screen",
+    "whiten",
+]
 
 COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
@@ -87,7 +97,7 @@ class Screen(NamedTuple):
 def log_evidence_constant(quad: Quadratic, noise_var: float) -> float:
     """Log evidence of the empty model."""
     n_targets = quad.g.shape[1]
-    return (
+    return float(
         quad.log_offset
         - 0.5 * n_targets * quad.n * math.log(2 * math.pi * noise_var)
         - 0.5 * quad.tt / noise_var
@@ -142,8 +152,8 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
 def resolved(v: FloatArray, noise_var: float) -> float:
     """Fraction of diag(H) above which S is surely more than rounding, for these variances.
 
-    S is a difference of numbers of the size of diag(H), with a relative error of about the condition
-    number of B, at most 1 + sum(v) / noise, times the precision of float64.
+    S is a difference of numbers of the size of diag(H), with a relative error of about the
+    condition number of B, at most 1 + sum(v) / noise, times the precision of float64.
     """
     return max(COLLINEAR, _EPS * (1.0 + float(v.sum()) / noise_var))
 
@@ -203,8 +213,8 @@ def inverse_factor(white: Whitened) -> FloatArray:
 def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray]:
     """Sparsity s and squared quality q2 of active atoms, each out of its own model.
 
-    s = 1/Sigma_jj - 1/v_j and q = mu_j / Sigma_jj: accurate where alpha S / (alpha - S) (T&F eq. 23)
-    loses its sign.
+    s = 1/Sigma_jj - 1/v_j and q = mu_j / Sigma_jj: accurate where alpha S / (alpha - S)
+    (T&F eq. 23) loses its sign.
     """
     d = white.W.diagonal()
     return (1.0 - d) / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)

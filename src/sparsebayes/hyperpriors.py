@@ -41,7 +41,7 @@ class Hyperprior(Protocol):
         ...
 
     def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
-        """First and second derivatives of ``log_density``; may be of length one, to be broadcast."""
+        """First and second derivatives of ``log_density``; of length one where all are equal."""
         ...
 
     def best_variance(
@@ -106,8 +106,8 @@ _NO_DERIVATIVES = LogDerivatives(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
 class Flat:
     """Every variance equally likely: the relevance vector machine of the papers.
 
-    Alone, an atom orthogonal to the others enters whenever its z-score exceeds one; with a dictionary
-    that can span the data this overfits, and :class:`Smoothness` is the remedy.
+    Alone, an atom orthogonal to the others enters whenever its z-score exceeds one; with a
+    dictionary that can span the data this overfits, and :class:`Smoothness` is the remedy.
 
     Examples
     --------
@@ -136,9 +136,9 @@ class Flat:
 class Smoothness:
     """Noise-dependent smoothness prior ``log p(v) = -c v / (v + noise)`` (Schmolck & Everson 2007).
 
-    The exponent counts the degrees of freedom that an atom of unit norm takes, so ``c`` is the price
-    of one parameter in nats: 1 is Akaike's criterion, ``log(N) / 2`` the Bayesian one (BIC) and
-    ``log(M)`` the risk inflation criterion (RIC), which pays for having searched M atoms.
+    The exponent counts the degrees of freedom that an atom of unit norm takes, so ``c`` is the
+    price of one parameter in nats: 1 is Akaike's criterion, ``log(N) / 2`` the Bayesian one (BIC)
+    and ``log(M)`` the risk inflation criterion (RIC), which pays for having searched M atoms.
 
     Parameters
     ----------

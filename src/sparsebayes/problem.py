@@ -39,17 +39,18 @@ class Status(enum.Enum):
         "choose fewer or smoother atoms."
     )
     NOISE_FLOOR = (
-        "the noise estimate reached its floor: the model fits the data to rounding. If the data are "
-        "noisy, give noise_variance or use a stronger prior."
+        "the noise estimate reached its floor: the model fits the data to rounding. If the data "
+        "are noisy, give noise_variance or use a stronger prior."
     )
     MAX_ITER = "max_iter was reached before the certificate held: increase max_iter or tol."
     STALLED = (
-        "no further progress was possible in double precision before the certificate held: the atoms "
-        "are nearly collinear. Increase tol, use fewer or narrower atoms, or give noise_variance."
+        "no further progress was possible in double precision before the certificate held: the "
+        "atoms are nearly collinear. Increase tol, use fewer or narrower atoms, or give "
+        "noise_variance."
     )
     BREAKDOWN = (
-        "a factorization failed and the last good state was kept: the atoms are too nearly collinear. "
-        "Use fewer or narrower atoms, or give noise_variance."
+        "a factorization failed and the last good state was kept: the atoms are too nearly "
+        "collinear. Use fewer or narrower atoms, or give noise_variance."
     )
 
 
@@ -122,7 +123,9 @@ class Certificate:
     def holds(self, tol: float) -> bool:
         """Whether this is a maximum up to ``tol`` nats."""
         return (
-            self.max_gain <= tol and self.gradient_norm <= tol**0.5 and self.max_curvature <= tol**0.5
+            self.max_gain <= tol
+            and self.gradient_norm <= tol**0.5
+            and self.max_curvature <= tol**0.5
         )
 
 

@@ -109,8 +109,9 @@ class Gram:
 class DesignQuadratic:
     """The quadratic of Gaussian noise, or of any weighted least squares, on a design.
 
-    Atoms are centered (if there is an intercept) and brought to unit norm here, so nothing downstream
-    knows an atom's own scale. Columns of G are kept once computed: they are what a screen costs.
+    Atoms are centered (if there is an intercept) and brought to unit norm here, so nothing
+    downstream knows an atom's own scale. Columns of G are kept once computed: they are what a
+    screen costs.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """All active variances and the noise at once: damped Newton on (log v, log noise).
 
-Coordinate updates zig-zag on collinear kernels; a joint step does not. The step climbs always: where
-the Hessian is not negative definite its eigenvalues are replaced by their magnitudes, and at a
-stationary point that is a saddle (Faul & Tipping 2002, result III, is wrong) the solver leaves along
-the eigenvector of largest curvature.
+Coordinate updates zig-zag on collinear kernels; a joint step does not. The step climbs always:
+where the Hessian is not negative definite its eigenvalues are replaced by their magnitudes, and at
+a stationary point that is a saddle (Faul & Tipping 2002, result III, is wrong) the solver leaves
+along the eigenvector of largest curvature.
 """
 
 from dataclasses import dataclass

@@ -23,19 +23,21 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Moves", "solve"]
 
 _START_NOISE = 0.1  # step 1: sigma^2 = 0.1 var[t]
-_NOISE_EVERY = 5  # section 5.1: "we also re-estimated the noise variance one in every five iterations"
+_NOISE_EVERY = (
+    5  # section 5.1: "we also re-estimated the noise variance one in every five iterations"
+)
 _REFRESH_EVERY = 100  # rank-one updates drift: start again from definitions now and then
 _REFRESH_CAREFULLY = 5
 SELECTIONS = ("greedy", "random", "cyclic")
-"""The three ways of section 4.2: the greatest increase, at random, or an ordered list in sequence."""
+"""The three ways of section 4.2: the greatest increase, at random, or an ordered list."""
 
 
 @dataclass
 class Moves:
     """Sigma, mu, S and Q of a model under single moves: the updates of T&F appendix A.
 
-    ``v`` has an entry for each of the M atoms, zero for those out of the model; Sigma and mu are kept
-    for the active ones, in the order of ``active``.
+    ``v`` has an entry for each of the M atoms, zero for those out of the model; Sigma and mu are
+    kept for the active ones, in the order of ``active``.
     """
 
     problem: Problem
@@ -54,7 +56,14 @@ class Moves:
         v = np.zeros(problem.quad.size)
         v[state.active] = state.v
         return cls(
-            problem, state.noise_var, state.active, v, state.Sigma, state.mu, statistics.S, statistics.Q
+            problem,
+            state.noise_var,
+            state.active,
+            v,
+            state.Sigma,
+            state.mu,
+            statistics.S,
+            statistics.Q,
         )
 
     def _H_a(self) -> FloatArray:

@@ -4,8 +4,8 @@
 2. Work: add the best few candidates one at a time, each given those before it, on their small Gram
    matrix; then Newton steps on all active variances (and the noise), deleting as they go.
 3. Exchange: greedy growth ends in one of many optima. Add to each active atom the atoms that
-   would best replace it, raise all variances, let them compete under EM steps, converge again, and keep
-   the result if it is better.
+   would best replace it, raise all variances, let them compete under EM steps, converge again, and
+   keep the result if it is better.
 
 The noise is held at a fraction of the targets' power until the model has grown: estimated from the
 start it would swallow the signal while the model is small.
@@ -80,22 +80,20 @@ class _Run:
         if self.report is not None:
             self.report(line)
 
-    def newton(self, state: State, gram: Gram, noise: Noise, tol: float, escape: bool = False) -> State:
+    def newton(
+        self, state: State, gram: Gram, noise: Noise, tol: float, escape: bool = False
+    ) -> State:
         """Newton steps from a state whose atoms are those of ``gram``."""
         budget = max(1, min(100, self.max_iter - self.iterations))
         hyperprior = self.problem.hyperprior
         noise = noise._replace(var=state.noise_var)
-        result = newton(
-            gram, hyperprior, state.v, noise, tol=tol, max_steps=budget, escape=escape
-        )
+        result = newton(gram, hyperprior, state.v, noise, tol=tol, max_steps=budget, escape=escape)
         self.iterations += result.steps + 1
         return _as_state(state.active, result)
 
 
 def _as_state(active: IndexArray, result: Newton) -> State:
-    return State(
-        active[result.kept], result.v, result.noise_var, result.white, result.objective
-    )
+    return State(active[result.kept], result.v, result.noise_var, result.white, result.objective)
 
 
 def solve(
@@ -358,9 +356,7 @@ def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, Fl
     return np.einsum("ij,ij->j", inverse, inverse), (z * z).sum(axis=1)
 
 
-def _replacements(
-    problem: Problem, state: State, partners: int
-) -> tuple[IndexArray, FloatArray]:
+def _replacements(problem: Problem, state: State, partners: int) -> tuple[IndexArray, FloatArray]:
     """For each active atom j, the atoms m that would serve best in its place.
 
     All swaps j -> m are scored exactly in one table: with V = H_.a Sigma, deleting j gives m the
@@ -376,8 +372,7 @@ def _replacements(
     S = statistics.S + Y * Y / (noise_var * d)[:, None]
     lever = Y / (np.sqrt(noise_var) * d)[:, None]
     Q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q) + lever * (
-        2.0 * (white.z @ statistics.Q.T)
-        + lever * np.einsum("ij,ij->i", white.z, white.z)[:, None]
+        2.0 * (white.z @ statistics.Q.T) + lever * np.einsum("ij,ij->i", white.z, white.z)[:, None]
     )
     usable = S * noise_var > COLLINEAR * quad.diag
     score = np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
@@ -425,9 +420,7 @@ def _restarts(
     return state
 
 
-def _fresh(
-    run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState
-) -> State | None:
+def _fresh(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State | None:
     problem = run.problem
     try:
         return _explore(run, noise, held_var, rng)
@@ -460,7 +453,12 @@ def _finish(run: _Run, state: State, noise: Noise, tol: float) -> Solution:
             break
         previous = state.objective
     return Solution(
-        state, noise._replace(var=state.noise_var), status, certificate, run.iterations, tuple(run.trace)
+        state,
+        noise._replace(var=state.noise_var),
+        status,
+        certificate,
+        run.iterations,
+        tuple(run.trace),
     )
 
 
@@ -468,6 +466,4 @@ def _broken(run: _Run, state: State, noise: Noise) -> Solution:
     """The numbers left float64's range: the last good state, certified as it is."""
     certificate, _ = certify(run.problem, state, noise)
     noise = noise._replace(var=state.noise_var)
-    return Solution(
-        state, noise, Status.BREAKDOWN, certificate, run.iterations, tuple(run.trace)
-    )
+    return Solution(state, noise, Status.BREAKDOWN, certificate, run.iterations, tuple(run.trace))
