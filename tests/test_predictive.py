@@ -1,4 +1,4 @@
-"""Predictions, error bars and evidence against their definitions, written out with dense algebra."""
+"""Predictions, error bars and evidence against their definitions, in dense algebra."""
 
 import tracemalloc
 
@@ -125,7 +125,7 @@ def test_predictive_moments(case):
 
 
 def log_evidence(model, X, y, w):
-    """Gaussian density of the targets, a flat intercept integrated out; repeated rows for weights."""
+    """Density of the targets, a flat intercept integrated out; weights are repeated rows."""
     count = np.ones(len(y), dtype=int) if w is None else w
     Phi = dense(model.posterior_.atoms.evaluate(X)).repeat(count, axis=0)
     y = y.reshape(len(y), -1).repeat(count, axis=0)

@@ -1,0 +1,27 @@
+"""scikit-learn's own checks, with no expected failures."""
+
+import pytest
+from sklearn.gaussian_process import kernels as gp
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.dictionaries import Kernel, Linear
+
+ESTIMATORS = [
+    SparseBayesRegressor(),
+    SparseBayesRegressor(prior="flat", solver="sequential", fit_intercept=False),
+    SparseBayesRegressor(Linear() + Kernel("rbf", gamma=0.5)),
+    SparseBayesRegressor(noise_variance=0.1, warm_start=True),
+    RVR(),
+    RVR(prior="bic", n_restarts=1),
+    RVR(solver="sequential"),
+    RVR("precomputed"),
+    RVR(gp.RBF(3.0), prior="aic", centers=30),
+]
+
+
+# Many of these data are interpolated, which deserves the warning; any other one is an error.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
