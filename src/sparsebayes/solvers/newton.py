@@ -219,6 +219,8 @@ def newton(
         rounding can do.
     """
     kept = np.arange(len(v))
+    if len(v) == 0:
+        return _empty(gram, noise, kept, 0)
     white = whiten(gram, v, noise.var)
     objective = white.log_evidence + log_hyperprior(hyperprior, v, noise.var)
     escapes = 0

@@ -24,15 +24,13 @@ from sparsebayes.engine import (
     Screen,
     State,
     inverse_factor,
-    log_hyperprior,
     refresh,
     screen,
-    whiten,
 )
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Gram, Quadratic
-from sparsebayes.solvers.newton import Newton, Noise, newton
+from sparsebayes.solvers.newton import Noise, newton
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -53,6 +51,7 @@ _LAX = 0.02  # Newton steps stop when they promise this fraction of the best pen
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
 _SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 _PARTNERS = 4  # replacements tried for each active atom
+_CROWD = 800  # atoms that may compete in one exchange
 _EM_STEPS = 15
 _ROUNDS = 12
 
@@ -81,19 +80,14 @@ class _Run:
             self.report(line)
 
     def newton(
-        self, state: State, gram: Gram, noise: Noise, tol: float, escape: bool = False
+        self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False
     ) -> State:
-        """Newton steps from a state whose atoms are those of ``gram``."""
+        """Newton steps on the variances of ``active`` and, if it is estimated, the noise."""
         budget = max(1, min(100, self.max_iter - self.iterations))
-        hyperprior = self.problem.hyperprior
-        noise = noise._replace(var=state.noise_var)
-        result = newton(gram, hyperprior, state.v, noise, tol=tol, max_steps=budget, escape=escape)
-        self.iterations += result.steps + 1
-        return _as_state(state.active, result)
-
-
-def _as_state(active: IndexArray, result: Newton) -> State:
-    return State(active[result.kept], result.v, result.noise_var, result.white, result.objective)
+        gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
+        end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
+        self.iterations += end.steps + 1
+        return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
 
 
 def solve(
@@ -173,12 +167,11 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
         state = _climb(run, state, held, _COARSE, "grow")
-    if not noise.estimated:
-        state = replace(state, noise_var=noise.var)
     state = _climb(run, state, noise, _ROUGH, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
-        state = replace(state, active=sample[state.active])
+        active = sample[state.active]
+        state = refresh(quad, run.problem.hyperprior, active, state.v, state.noise_var)
         state = _climb(run, state, noise, _ROUGH, "climb")
     return _exchange_rounds(run, state, noise, _ROUGH)
 
@@ -199,8 +192,11 @@ def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> Sta
     """
     problem = run.problem
     barred: list[IndexArray] = []
-    if state.active.size:
-        state = run.newton(state, problem.quad.gram(state.active), noise, tol=max(tol, 1e-3))
+    start = _at(noise, state)
+    if state.active.size or noise.estimated:
+        state = run.newton(state.active, state.v, start, tol=max(tol, 1e-3))
+    elif start.var != state.noise_var:
+        state = empty_state(problem, start.var)
     while not run.exhausted:
         statistics = screen(problem.quad, problem.hyperprior, state)
         gains = statistics.gains.copy()
@@ -214,10 +210,8 @@ def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> Sta
         added, v_added = _additions(problem, state, statistics, gains, tol)
         active = np.concatenate([state.active, added])
         v = np.concatenate([state.v, v_added])
-        grown = State(active, v, state.noise_var, state.white, state.objective)
-        gram = problem.quad.gram(active)
         try:
-            climbed = run.newton(grown, gram, noise, tol=max(_LAX * best, 1e-11))
+            climbed = run.newton(active, v, _at(noise, state), tol=max(_LAX * best, 1e-11))
         except Breakdown:
             climbed = state
         if climbed.objective > state.objective + 0.01 * tol:
@@ -225,6 +219,11 @@ def _climb(run: _Run, state: State, noise: Noise, tol: float, phase: str) -> Sta
         else:
             barred.append(added)
     return state
+
+
+def _at(noise: Noise, state: State) -> Noise:
+    """The noise to go on from: an estimated one where the state has it, a given one as given."""
+    return noise._replace(var=state.noise_var) if noise.estimated else noise
 
 
 def _additions(
@@ -320,24 +319,24 @@ def _exchange(run: _Run, state: State, noise: Noise, how: _Exchange) -> State | 
 
 def _competed(run: _Run, state: State, noise: Noise, how: _Exchange) -> State:
     problem, rough = run.problem, how.rough
-    hyperprior, n_targets = problem.hyperprior, problem.n_targets
-    extra, v_extra = _replacements(problem, state, how.partners)
+    partners = min(how.partners, _CROWD // max(state.active.size, 1) - 1)
+    if partners < 1:
+        return state
+    extra, v_extra = _replacements(problem, state, partners)
     active = np.concatenate([state.active, extra])
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
     gram = problem.quad.gram(active)
     for _ in range(_EM_STEPS):
         d, power = _spread(gram, v, noise_var)
-        v = v * (power / n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
+        v = v * (power / problem.n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
         keep = np.flatnonzero(v > 1e-6 * noise_var)
         if keep.size < v.size:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
     run.iterations += _EM_STEPS
-    white = whiten(gram, v, noise_var)
-    objective = white.log_evidence + log_hyperprior(hyperprior, v, noise_var)
-    trial = State(active, v, noise_var, white, objective)
+    trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
     if noise.estimated:
-        held = noise._replace(estimated=False)
+        held = Noise(noise_var, False, noise.floor)
         trial = _climb(run, trial, held, rough, "exchange")
     return _climb(run, trial, noise, rough, "exchange")
 
@@ -438,8 +437,7 @@ def _finish(run: _Run, state: State, noise: Noise, tol: float) -> Solution:
     previous = -np.inf
     while True:
         state = _climb(run, state, noise, tol, "finish")
-        if state.active.size:
-            state = run.newton(state, quad.gram(state.active), noise, tol=1e-11, escape=True)
+        state = run.newton(state.active, state.v, _at(noise, state), tol=1e-11, escape=True)
         state = refresh(quad, hyperprior, state.active, state.v, state.noise_var)
         certificate, _ = certify(problem, state, noise)
         run.note("certify", state, certificate.max_gain)
