@@ -24,7 +24,7 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune"]
 
 _RADIUS = 4.0  # longest step in any log parameter
-_FLAT = 1e-3  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
+_FLAT = 1e-5  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
 _BACKTRACK = 0.25
 _COUPLING = 0.05  # squared posterior correlation up to which atoms may be deleted together
 _TRIES = 14
