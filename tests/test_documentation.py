@@ -1,0 +1,131 @@
+"""The pages and the examples are true: code runs, links lead somewhere, names exist."""
+
+import importlib
+import re
+import runpy
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from sparsebayes._arguments import parser
+from sparsebayes.dictionaries import Atoms, Dictionary
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "sparsebayes"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*sorted(ROOT.glob("*.md")), *DOCS, ROOT / "benchmarks" / "README.md"]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+DRAWING = [path for path in EXAMPLES if "--picture" in path.read_text()]
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+def blocks(page, language):
+    """Code blocks of a page with the numbers of their first lines."""
+    text = page.read_text()
+    for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        yield text[: found.start(1)].count("\n"), found[1]
+
+
+def test_there_are_pages_and_examples():
+    assert {"README.md", "ARCHITECTURE.md", "docs/algorithm.md"} <= {name_of(p) for p in PAGES}
+    assert len(EXAMPLES) >= 3
+    assert list(blocks(ROOT / "README.md", "python"))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=name_of)
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = ""
+    for line, block in blocks(page, "python"):
+        program += "\n" * (line - program.count("\n")) + block  # tracebacks show the page's lines
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program)
+    runpy.run_path(str(script))
+
+
+@every_page
+def test_links_lead_somewhere(page):
+    targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    inside = [target for target in targets if not re.match(r"https?:|mailto:|#", target)]
+    missing = [target for target in inside if not (page.parent / target.split("#")[0]).exists()]
+    assert missing == []
+
+
+@every_page
+def test_commands_exist(page):
+    text = page.read_text()
+    lines = [line for _, block in blocks(page, "sh") for line in block.splitlines()]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["sparsebayes"]:
+            parser().parse_args(words[1:])
+    inline = re.findall(r"`([^`\n]+)`", text)
+    for target in re.findall(r"^make (?:\w+=\S+ )*(\w+)", "\n".join(lines + inline), re.MULTILINE):
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+    for module in re.findall(r"python -m benchmarks\.(\w+)", text):
+        assert (ROOT / "benchmarks" / f"{module}.py").exists(), module
+
+
+@every_page
+def test_names_of_the_code_exist(page):
+    modules = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+        if path.stem != "__init__"
+    } | {"dictionaries"}
+    for dotted in re.findall(r"`([a-z_]+(?:\.\w+)+)`", page.read_text()):
+        module = next((m for m in sorted(modules, reverse=True) if dotted.startswith(m + ".")), "")
+        if module and not dotted.endswith(".py"):
+            found = importlib.import_module(f"sparsebayes.{module}")
+            for part in dotted.removeprefix(module + ".").split("."):
+                found = getattr(found, part)
+
+
+def test_architecture_names_every_module_once():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    listed = re.findall(r"^\| `([\w/]+\.py)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(
+        p.relative_to(PACKAGE).as_posix() for p in PACKAGE.rglob("*.py")
+    )
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
+def test_examples_run(path, monkeypatch, capsys):
+    before = set(path.parent.iterdir())
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    runpy.run_path(str(path), run_name="__main__")
+    assert len(capsys.readouterr().out.splitlines()) >= 3
+    assert {p for p in path.parent.iterdir() if p.name != "__pycache__"} <= before
+
+
+@pytest.mark.parametrize("path", DRAWING, ids=name_of)
+def test_examples_draw_beside_themselves_when_asked(path, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    copy = shutil.copy(path, tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(copy), "--picture"])
+    runpy.run_path(str(copy), run_name="__main__")
+    assert (tmp_path / path.name).with_suffix(".png").stat().st_size > 1000
+
+
+def test_the_dictionary_of_the_example_keeps_its_promises():
+    import numpy as np
+
+    example = runpy.run_path(str(ROOT / "examples" / "own_dictionary.py"))
+    dictionary = example["Waves"](highest=3)
+    atoms = dictionary.bind(np.zeros((2, 1)))
+    assert isinstance(dictionary, Dictionary)
+    assert isinstance(atoms, Atoms)
+    X = np.random.default_rng(0).uniform(size=(4, 1))
+    whole = atoms.evaluate(X, out=np.empty((4, 6)))
+    np.testing.assert_array_equal(atoms.restrict([5, 0]).evaluate(X), whole[:, [5, 0]])
+    np.testing.assert_allclose(whole[:, :2], np.c_[np.sin(2 * np.pi * X), np.cos(2 * np.pi * X)])
+    assert atoms.restrict([]).evaluate(X).shape == (4, 0)
