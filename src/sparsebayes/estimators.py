@@ -206,7 +206,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
         Normal
             With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` and ``sample``.
         """
-        mean, function_std, std = self.posterior_.spread(self._checked(X))
+        X = self._checked(X)
+        mean, function_std, std = self.posterior_.spread(X)
         return Normal(mean, std, function_std)
 
     def sample_y(
