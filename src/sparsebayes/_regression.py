@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsebayes._counting import is_pairwise, recount
 from sparsebayes._samples import gather, standardized
 from sparsebayes._settings import resolve_prior
-from sparsebayes._threads import one_lapack_thread
+from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State, inverse_factor
@@ -117,7 +117,7 @@ def regress(
         scale = float(noise_variance) ** 0.5  # constant targets have no unit of their own
     noise_var = None if noise_variance is None else _in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
-    with one_lapack_thread():
+    with one_blas_thread():
         quad = DesignQuadratic(make_design(atoms, X), t, weights, center=fit_intercept)
         _check_norms(quad)
         hyperprior = resolve_prior(prior, dictionary, samples.total, int((quad.diag > 0).sum()))

@@ -1,9 +1,9 @@
-"""One BLAS at a time.
+"""One BLAS thread.
 
-NumPy's and SciPy's wheels each carry an OpenBLAS with its own spinning threads. A loop that
-alternates large NumPy products with small SciPy factorisations keeps both pools awake and loses a
-hundred times what it gains. Products of the size of the data keep NumPy's threads; factorisations
-of the size of the model take one of SciPy's.
+NumPy's and SciPy's wheels each carry an OpenBLAS with its own spinning threads. A fit alternates
+products and factorisations of a few dozen rows; with two threads each pool waits for the other and
+a fit takes five times as long. Fits in parallel are the better use of cores: joblib, or n_jobs of a
+search.
 """
 
 from collections.abc import Iterator
@@ -14,20 +14,14 @@ from threadpoolctl import ThreadpoolController
 
 
 @lru_cache(maxsize=1)
-def _scipy_pools() -> ThreadpoolController:
+def _pools() -> ThreadpoolController:
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be found)
 
-    found = ThreadpoolController()
-    paths = [
-        library["filepath"]
-        for library in found.info()
-        if library["user_api"] == "blas" and "scipy" in library["filepath"]
-    ]
-    return found.select(filepath=paths)
+    return ThreadpoolController().select(user_api="blas")
 
 
 @contextmanager
-def one_lapack_thread() -> Iterator[None]:
-    """Limit SciPy's own BLAS to one thread, if it is not the one that NumPy uses."""
-    with _scipy_pools().limit(limits=1):
+def one_blas_thread() -> Iterator[None]:
+    """Limit NumPy's and SciPy's BLAS to one thread each."""
+    with _pools().limit(limits=1):
         yield
