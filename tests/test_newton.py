@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case
 from sparsebayes.engine import refresh, whiten, without_self
-from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.hyperpriors import Flat, Smoothness, gain
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.newton import Noise, curvature, derivatives, newton, prune
 
@@ -87,10 +87,12 @@ def test_curvature_is_the_largest_eigenvalue():
 
 
 @examples(80)
-@given(cases(max_active=8), priors)
-def test_prune_deletes_something_worth_nothing_if_there_is_any_and_gains_by_it(case, prior):
+@given(cases(max_active=8), priors, st.sampled_from([0.0, 0.05]))
+def test_prune_deletes_something_worth_nothing_if_there_is_any_and_gains_by_it(
+    case, prior, coupling
+):
     gram, white = posterior_at(case)
-    keep = prune(prior, case.v_a, case.noise, white)
+    keep = prune(prior, case.v_a, case.noise, white, coupling)
     before = refresh(gram, prior, np.arange(gram.size), case.v_a, case.noise)
     kept = np.flatnonzero(keep)
     after = refresh(gram, prior, kept, case.v_a[kept], case.noise)
@@ -103,14 +105,47 @@ def test_prune_deletes_something_worth_nothing_if_there_is_any_and_gains_by_it(c
         np.testing.assert_array_equal(np.flatnonzero(~keep)[:1], doomed)
 
 
-def test_prune_keeps_one_of_two_copies():
+@examples(60)
+@given(cases(max_active=8), priors)
+def test_prune_deletes_in_the_order_that_definitions_give(case, prior):
+    """The most worthless of those in question first, everything computed anew each time."""
+    gram, white = posterior_at(case)
+    keep = prune(prior, case.v_a, case.noise, white)
+    left, question = np.arange(gram.size), None
+    while True:
+        state = refresh(gram, prior, left, case.v_a[left], case.noise)
+        s, q2 = without_self(state.v, state.white)
+        best = prior.best_variance(s, q2, case.noise, case.t.shape[1])
+        worth = gain(prior, s, q2, state.v, case.noise, case.t.shape[1])
+        question = left[best <= 0] if question is None else question
+        worth[(best > 0) | ~np.isin(left, question)] = np.inf
+        if not np.isfinite(worth).any():
+            break
+        left = np.delete(left, np.argmin(worth))
+    np.testing.assert_array_equal(np.flatnonzero(keep), left)
+
+
+@pytest.mark.parametrize("coupling", [0.0, 0.05])
+def test_prune_keeps_one_of_two_copies(coupling):
     """Beside a strong copy of itself an atom is worth nothing; both must not go."""
     gram = Gram(np.ones((2, 2)), np.full((2, 1), 5.0), tt=26.0, n=10.0, spread=2.6)
     v = np.array([30.0, 40.0])
     white = whiten(gram, v, 1.0)
     s, q2 = without_self(v, white)
     assert not Flat().best_variance(s, q2, 1.0).any()
-    assert prune(Flat(), v, 1.0, white).sum() == 1
+    assert prune(Flat(), v, 1.0, white, coupling).sum() == 1
+
+
+def test_prune_deletes_all_orthogonal_atoms_worth_nothing():
+    """Orthonormal atoms do not interact: those with z^2 <= 1 + 2 c go, the others stay."""
+    z = np.array([0.2, 3.0, -0.9, 1.5, -4.0])
+    gram = Gram(np.eye(5), z[:, None], float(z @ z) + 1.0, n=9.0, spread=1.0)
+    v = np.array([0.5, 1.0, 3.0, 0.1, 20.0])
+    white = whiten(gram, v, 1.0)
+    for coupling in (0.0, 0.05):
+        for c in (0.0, 1.0):
+            keep = prune(Smoothness(c), v, 1.0, white, coupling)
+            np.testing.assert_array_equal(keep, z**2 > 1 + 2 * c)
 
 
 @examples(60)
