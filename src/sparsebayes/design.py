@@ -221,6 +221,8 @@ def _block_moments(
     mean /= total
     centered = squares - total * mean**2
     if np.any(centered < _CANCELLATION * squares):
+        # A mean far larger than the spread is itself rounded: once more about the first one.
+        mean += sum(w[rows] @ (block / unit - mean) for rows, block in blocks()) / total
         centered = np.zeros(m)
         for rows, block in blocks():
             difference = block / unit - mean
@@ -251,11 +253,16 @@ def _sparse_moments(Phi: Any, weights: FloatArray | None, center: bool) -> Momen
     total = float(w.sum())
     stored = w[Phi.indices]
     column = np.repeat(np.arange(m), np.diff(Phi.indptr))
-    squares = np.bincount(column, stored * Phi.data**2, minlength=m).astype(np.float64)
+    peak = np.zeros(m)
+    np.maximum.at(peak, column, np.abs(Phi.data))
+    extreme = (peak > 0) & ((peak < 1e-140) | (peak > 1e140))
+    unit = np.where(extreme, peak, 1.0)
+    data = Phi.data / unit[column]
+    squares = np.bincount(column, stored * data**2, minlength=m).astype(np.float64)
     if not center:
-        return Moments(np.zeros(m), np.sqrt(squares))
-    mean = np.bincount(column, stored * Phi.data, minlength=m) / total
+        return Moments(np.zeros(m), np.sqrt(squares) * unit)
+    mean = np.bincount(column, stored * data, minlength=m) / total
     absent = np.maximum(total - np.bincount(column, stored, minlength=m), 0.0)
     centered = absent * mean**2
-    centered += np.bincount(column, stored * (Phi.data - mean[column]) ** 2, minlength=m)
-    return Moments(mean, _norm_unless_constant(centered, squares, n))
+    centered += np.bincount(column, stored * (data - mean[column]) ** 2, minlength=m)
+    return Moments(mean * unit, _norm_unless_constant(centered, squares, n) * unit)

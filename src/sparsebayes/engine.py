@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
 
 from sparsebayes.hyperpriors import Hyperprior, gain
 from sparsebayes.quadratic import Gram, Quadratic
@@ -36,10 +36,12 @@ COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
 _EPS = float(np.finfo(float).eps)
+# The rounding of G, magnified by the condition of B (at most its trace), enters the evidence.
+_UNSCORABLE = 1e-2
 
 
 class Breakdown(ArithmeticError):
-    """A factorisation failed: the numbers left the range of float64."""
+    """The model is so ill-conditioned that float64 cannot factorise or score it."""
 
 
 class Whitened(NamedTuple):
@@ -128,9 +130,11 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
             empty, empty, np.zeros((0, n_targets)), log_evidence_constant(gram, noise_var), gram.tt
         )
     root = np.sqrt(v / noise_var)
-    B = gram.G * root
+    B = np.ascontiguousarray(gram.G * root)
     B *= root[:, None]
     B.ravel()[:: m + 1] += 1.0
+    if _EPS * float(B.trace()) > _UNSCORABLE:
+        raise Breakdown
     L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise Breakdown
@@ -140,8 +144,10 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     W = half + half.T
     W.ravel(order="K")[:: m + 1] *= 0.5
     h = gram.g * (root / math.sqrt(noise_var))[:, None]
-    z = W @ h
-    explained = float(np.vdot(h, z))
+    # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
+    y, _ = dtrtrs(L, h, lower=1)
+    z, _ = dtrtrs(L, y, lower=1, trans=1)
+    explained = float(np.vdot(y, y))
     log_det = 2.0 * float(np.log(L.diagonal()).sum())
     evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
     # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
@@ -217,7 +223,8 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
     (T&F eq. 23) loses its sign.
     """
     d = white.W.diagonal()
-    return (1.0 - d) / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
+    dof = np.maximum(1.0 - d, _EPS)  # W_jj may round to above one
+    return dof / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
 
 
 def screen(

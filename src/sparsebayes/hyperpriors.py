@@ -217,7 +217,7 @@ def _first_root(
         # the same root of the derivative without cancellation where b2 > 0
         stable = -b1 / (b2 + np.sqrt(disc))
     minimum = np.where(b2 > 0, stable, minimum)
-    rising = b3 > 0
+    rising = (b3 > 0) | ((b3 == 0) & ((b2 > 0) | ((b2 == 0) & (b1 >= 0))))
     exists = np.where(rising, (disc >= 0) & (minimum > start), True)
     high = np.where(rising & exists, minimum, 2 * start)
     exists &= np.where(rising, cubic(np.where(exists, high, start)) <= 0, True)
@@ -237,7 +237,7 @@ def _first_root(
         slope_here = (3 * b3 * a + 2 * b2) * a + b1
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             newton = a - value / slope_here
-        inside = (newton > low) & (newton < high)
+        inside = (newton >= low) & (newton <= high)
         step = np.where(inside, newton, np.sqrt(low) * np.sqrt(high))
         if np.all(~exists | (np.abs(step - a) <= 1e-14 * a)):
             a = step

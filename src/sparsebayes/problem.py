@@ -93,13 +93,12 @@ class Problem:
         """Whether an estimated noise has been explained away by nearly as many atoms as data."""
         return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * self.quad.n
 
-    def verdict(self, state: State, noise: Noise) -> Status:
-        """Return the status of a state whose certificate holds."""
+    def verdict(self, state: State, noise: Noise, ended: Status) -> Status:
+        """Return the most useful advice about a state at which a solver ended."""
         if self.is_collapsed(state):
             return Status.COLLAPSED
-        if noise.estimated and state.noise_var <= noise.floor * (1 + 1e-6):
-            return Status.NOISE_FLOOR
-        return Status.CONVERGED
+        at_floor = noise.estimated and state.noise_var <= noise.floor * (1 + 1e-6)
+        return Status.NOISE_FLOOR if at_floor and ended is Status.CONVERGED else ended
 
 
 @dataclass(frozen=True)
@@ -137,6 +136,7 @@ class Solution:
     noise: Noise
     status: Status
     certificate: Certificate
+    converged: bool  # whether the certificate holds
     n_iter: int
     trace: tuple[Progress, ...] = field(repr=False, default=())
 
@@ -144,11 +144,6 @@ class Solution:
     def log_evidence(self) -> float:
         """Log marginal likelihood of the data."""
         return self.state.log_evidence
-
-    @property
-    def converged(self) -> bool:
-        """Whether the certificate holds."""
-        return self.status in (Status.CONVERGED, Status.COLLAPSED, Status.NOISE_FLOOR)
 
 
 Report = Callable[[Progress], None]

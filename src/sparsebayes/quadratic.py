@@ -145,7 +145,9 @@ class DesignQuadratic:
         self.tt = float(np.einsum("ij,ij->", weighted, residual))
         drift = 0.0 if center else total * float(average @ average)
         self.spread = max(self.tt - drift, 0.0) / total
-        self.g = (design.correlate(np.ascontiguousarray(weighted.T)) * self._inverse_norm).T
+        products = design.correlate(np.ascontiguousarray(weighted.T))
+        products -= weighted.sum(axis=0)[:, None] * self.mean
+        self.g = (products * self._inverse_norm).T
         self.g = np.ascontiguousarray(self.g)
         self.n = total - 1.0 if center else total
         # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
@@ -181,6 +183,8 @@ class DesignQuadratic:
             atoms *= self.weights
         # Phi' W (phi_j - mean_j) needs no centering of Phi: the weighted sum of the row is zero.
         rows = self.design.correlate(atoms)
+        # ... but for the rounding of that sum, which a large mean would magnify.
+        rows -= atoms.sum(axis=1)[:, None] * self.mean
         rows *= self._inverse_norm
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
         self.n_columns += fresh.size

@@ -160,8 +160,7 @@ def prune(
         z = (z - share.T @ z[gone])[left]
         W = (W - W[:, gone] @ share)[left][:, left]
         v, doomed = v[left], doomed[left]
-        d = W.diagonal()
-        s, q2 = (1.0 - d) / (d * v), np.einsum("ij,ij->i", z, z) / (d * d * v)
+        s, q2 = without_self(v, white._replace(W=W, z=z))
     return keep
 
 

@@ -122,7 +122,12 @@ class Moves:
     def _rescale(self, j: int, v_new: float) -> None:
         k = int(np.flatnonzero(self.active == j)[0])
         change = 1.0 / v_new - 1.0 / self.v[j]
-        kappa = change / (self.Sigma[k, k] * change + 1.0)
+        left = self.Sigma[k, k] * change + 1.0
+        if left < 1e-4:  # 1/Sigma - 1/v has no digits left: begin again without the atom
+            self._delete(j)
+            self._add(j, v_new)
+            return
+        kappa = change / left
         self._shift(k, kappa)  # T&F eqs. 33 to 36
 
     def _delete(self, j: int) -> None:
@@ -239,12 +244,18 @@ def solve(
     except Breakdown:
         status = Status.BREAKDOWN
     certificate, _ = certify(problem, good, noise)
-    if status is Status.CONVERGED and certificate.holds(max(tol, 1e-6)):
-        status = problem.verdict(good, noise)
-    elif status is Status.CONVERGED:
+    converged = status is Status.CONVERGED and certificate.holds(max(tol, 1e-6))
+    if status is Status.CONVERGED and not converged:
         status = Status.STALLED
-    noise = noise._replace(var=good.noise_var)
-    return Solution(good, noise, status, certificate, iteration, tuple(trace))
+    return Solution(
+        good,
+        noise._replace(var=good.noise_var),
+        problem.verdict(good, noise, status),
+        certificate,
+        converged,
+        iteration,
+        tuple(trace),
+    )
 
 
 class _Plan(NamedTuple):

@@ -128,7 +128,7 @@ def solve(
     --------
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram, Quadratic
+    >>> from sparsebayes.quadratic import Gram
     >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
     >>> solution = solve(Problem(gram, Flat(), noise_var=1.0))
     >>> sorted(solution.state.active.tolist()), solution.status.name
@@ -139,17 +139,17 @@ def solve(
     run = _Run(problem, max_iter, report, large=problem.quad.size > 2 * _SAMPLE)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
-    state = empty_state(problem, noise.var)
+    good = empty_state(problem, problem.noise().var)
     try:
         if start is not None:
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
-            state = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
+            good = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
-            state = _explore(run, noise, noise.var, rng)
-        state = _restarts(run, state, noise, n_restarts, rng)
-        return _finish(run, state, noise, tol)
+            good = _explore(run, noise, noise.var, rng)
+        good = _restarts(run, good, noise, n_restarts, rng)
+        return _finish(run, good, noise, tol)
     except Breakdown:
-        return _broken(run, state, noise)
+        return _solution(replace(run, problem=problem), good, noise, Status.BREAKDOWN, tol)
 
 
 def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
@@ -432,36 +432,31 @@ def _fresh(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomState)
 def _finish(run: _Run, state: State, noise: Noise, tol: float) -> Solution:
     """Converge tightly, from definitions, until the certificate holds."""
     problem = run.problem
-    quad, hyperprior = problem.quad, problem.hyperprior
-    status = Status.MAX_ITER
     previous = -np.inf
     while True:
         state = _climb(run, state, noise, tol, "finish")
         state = run.newton(state.active, state.v, _at(noise, state), tol=1e-11, escape=True)
-        state = refresh(quad, hyperprior, state.active, state.v, state.noise_var)
+        state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
         certificate, _ = certify(problem, state, noise)
         run.note("certify", state, certificate.max_gain)
         if certificate.holds(tol):
-            status = problem.verdict(state, noise)
-            break
+            return _solution(run, state, noise, Status.CONVERGED, tol)
         if run.exhausted:
-            break
+            return _solution(run, state, noise, Status.MAX_ITER, tol)
         if state.objective <= previous + 1e-12 * abs(state.objective):
-            status = Status.STALLED
-            break
+            return _solution(run, state, noise, Status.STALLED, tol)
         previous = state.objective
+
+
+def _solution(run: _Run, state: State, noise: Noise, ended: Status, tol: float) -> Solution:
+    """Certify a state, over the whole dictionary, and say how the fit ended."""
+    certificate, _ = certify(run.problem, state, noise)
     return Solution(
         state,
         noise._replace(var=state.noise_var),
-        status,
+        run.problem.verdict(state, noise, ended),
         certificate,
+        ended is Status.CONVERGED,
         run.iterations,
         tuple(run.trace),
     )
-
-
-def _broken(run: _Run, state: State, noise: Noise) -> Solution:
-    """The numbers left float64's range: the last good state, certified as it is."""
-    certificate, _ = certify(run.problem, state, noise)
-    noise = noise._replace(var=state.noise_var)
-    return Solution(state, noise, Status.BREAKDOWN, certificate, run.iterations, tuple(run.trace))
