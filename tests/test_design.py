@@ -96,13 +96,14 @@ def test_a_union_in_blocks_equals_the_stored_one():
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1e-30, 1e30, 1e170, 1e300])
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_extreme_scales_neither_overflow_nor_vanish(scale, center, weighted):
+@pytest.mark.parametrize("storage", [np.asarray, sp.csc_matrix])
+def test_extreme_scales_neither_overflow_nor_vanish(scale, center, weighted, storage):
     rng = np.random.RandomState(5)
-    Phi = rng.standard_normal((50, 4)) + 0.5
+    Phi = (rng.standard_normal((50, 4)) + 0.5) * (rng.uniform(size=(50, 4)) < 0.8)
     weights = rng.uniform(0, 2, 50) if weighted else None
-    plain = ArrayDesign(Phi).moments(weights, center)
+    plain = ArrayDesign(storage(Phi)).moments(weights, center)
     scaled = Phi * np.array([1.0, scale, 1.0, -scale])
-    found = ArrayDesign(scaled).moments(weights, center)
+    found = ArrayDesign(storage(scaled)).moments(weights, center)
     factor = np.array([1.0, scale, 1.0, scale])
     np.testing.assert_allclose(found.norm / factor, plain.norm, rtol=1e-9)
     np.testing.assert_allclose(found.mean / factor, plain.mean * [1, 1, 1, -1], rtol=1e-9)

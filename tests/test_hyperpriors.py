@@ -156,6 +156,13 @@ def test_orthonormal_atoms_have_the_closed_form(c, noise, n_targets):
     np.testing.assert_allclose(shrinkage, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("c", [0.5, 1.0, 4.0])
+def test_an_atom_exactly_on_the_threshold_is_out(c):
+    v = Smoothness(c).best_variance(np.ones(2), np.array([1.0, 2.0]) + 2 * c, 1.0)
+    assert v[0] == 0
+    assert v[1] > 0
+
+
 def test_flat_is_smoothness_at_no_price():
     s, q2 = np.logspace(-6, 6, 50), np.logspace(-3, 9, 50)
     for n_targets in (1, 2):

@@ -167,7 +167,7 @@ def test_unit_atoms_are_centered_and_of_unit_norm():
     np.testing.assert_allclose((atoms**2) @ weights, 1, rtol=1e-12)
 
 
-@pytest.mark.parametrize("offset", [1.0, 1e2, 1e3])
+@pytest.mark.parametrize("offset", [1.0, 1e3, 1e6])
 def test_an_offset_changes_nothing_when_centered(offset):
     rng = np.random.RandomState(5)
     Phi, t = rng.standard_normal((40, 6)) + offset, rng.standard_normal((40, 1)) + offset

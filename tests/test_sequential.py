@@ -9,7 +9,7 @@ import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case, seeds
 from sparsebayes.engine import refresh, screen
 from sparsebayes.hyperpriors import Flat, Smoothness
-from sparsebayes.problem import Problem, Status
+from sparsebayes.problem import Problem, Status, empty_state
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.sequential import SELECTIONS, Moves, solve
 
@@ -60,6 +60,18 @@ def test_moves_know_each_active_atom_out_of_its_own_model(case, prior):
     np.testing.assert_allclose(s_a, s[case.active], rtol=1e-9, atol=1e-9 * scale)
     q2 = np.sum(q**2, axis=1)
     np.testing.assert_allclose(q2_a, q2[case.active], rtol=1e-9, atol=1e-9 * q2.max())
+
+
+@pytest.mark.parametrize("v", [1e-10, 1e-14, 1e-17])
+def test_an_atom_of_negligible_variance_can_be_re_estimated(v):
+    """1/Sigma - 1/v has no digits left when v s is below rounding."""
+    gram = Gram(np.eye(2), np.array([[1.0], [2.0]]), tt=9.0, n=5.0, spread=1.0)
+    problem = Problem(gram, Flat(), 1.0)
+    moves = Moves.at(problem, empty_state(problem, 1.0))
+    moves.move(0, v)
+    moves.move(0, 1.0)
+    assert moves.Sigma[0, 0] == pytest.approx(0.5, rel=1e-9)
+    assert moves.mu[0, 0] == pytest.approx(0.5, rel=1e-9)
 
 
 def test_moving_an_absent_atom_out_changes_nothing():
@@ -123,7 +135,7 @@ def assert_certified_or_says_not(problem, solution, tol=1e-6):
         assert solution.certificate.holds(tol)
         assert gains.max(initial=0) <= 2 * tol
     else:
-        assert solution.status in (Status.MAX_ITER, Status.STALLED, Status.BREAKDOWN)
+        assert solution.status not in (Status.CONVERGED, Status.NOISE_FLOOR)
 
 
 @by_selection

@@ -259,6 +259,17 @@ def test_no_targets_leave_an_empty_model(prior, each):
 
 
 @by_prior
+@pytest.mark.parametrize("each", [solve, sequential.solve], ids=["working-set", "sequential"])
+def test_an_empty_model_has_the_variance_of_the_targets_for_noise(prior, each):
+    case = random_case(12, n=15, m=4)
+    void = Case(np.zeros((15, 4)), case.t, None, True, case.active, case.v, case.noise)
+    solution = each(Problem(void.quad(), prior))
+    assert solution.state.active.size == 0
+    assert solution.status is Status.CONVERGED
+    assert solution.state.noise_var == pytest.approx(np.var(case.t, ddof=1))
+
+
+@by_prior
 def test_more_atoms_than_data_under_a_flat_prior_end_with_a_status_that_says_so(prior):
     for seed in range(3):
         rng = np.random.RandomState(seed)
