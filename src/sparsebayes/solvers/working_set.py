@@ -41,6 +41,7 @@ _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
 _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _COARSE = 3.0  # nats left on the table while the noise is held
+_FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
@@ -145,7 +146,7 @@ def solve(
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
             good = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
-            good = _explore(run, noise, noise.var, rng)
+            good = _explore(run, noise, max(noise.var, _FIXED * problem.power), rng)
         good = _restarts(run, good, noise, n_restarts, rng)
         return _finish(run, good, noise, tol)
     except Breakdown:
@@ -166,7 +167,7 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     state = empty_state(run.problem, held_var)
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
-        state = _climb(run, state, held, _COARSE, "grow")
+        state = _climb(run, state, held, _COARSE if run.large else _ROUGH, "grow")
     state = _climb(run, state, noise, _ROUGH, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
@@ -327,7 +328,7 @@ def _competed(run: _Run, state: State, noise: Noise, how: _Exchange) -> State:
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
     gram = problem.quad.gram(active)
-    for _ in range(_EM_STEPS):
+    for _ in range(_EM_STEPS if active.size else 0):
         d, power = _spread(gram, v, noise_var)
         v = v * (power / problem.n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
         keep = np.flatnonzero(v > 1e-6 * noise_var)
