@@ -196,7 +196,10 @@ def solve(
         raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}.")
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_START_NOISE)
-    good = _first_state(problem, noise, start)
+    try:
+        good = _first_state(problem, noise, start)
+    except Breakdown:
+        good = empty_state(problem, noise.var)
     trace: list[Progress] = []
     status = Status.MAX_ITER
     iteration = cursor = 0

@@ -40,7 +40,8 @@ __all__ = ["solve"]
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
 _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
-_COARSE = 3.0  # nats left on the table while the noise is held
+_COARSE = 3.0  # nats left on the table while the noise is held, in a sample of a dictionary
+_GROWN = 0.3  # the same in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _FINE = 1e-3  # nats left on the table where optima are compared
@@ -167,7 +168,7 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     state = empty_state(run.problem, held_var)
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
-        state = _climb(run, state, held, _COARSE if run.large else _ROUGH, "grow")
+        state = _climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
     state = _climb(run, state, noise, _ROUGH, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
