@@ -305,6 +305,6 @@ def test_centers():
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid", "lspline", "tps"])
 def test_an_integer_gamma(kernel):
-    X, y = SINC.X / 10, SINC.y
+    X, y = SINC.X / 4, SINC.y
     whole, real = (RVR(kernel, gamma=gamma, prior="bic") for gamma in (2, 2.0))
     assert_array_equal(whole.fit(X, y).predict(X), real.fit(X, y).predict(X))

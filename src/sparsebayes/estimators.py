@@ -312,6 +312,9 @@ class SparseBayesRegressor(_Fitting):
         Iterations used.
     solution_ : Solution
         State, status and trace of the fit.
+    posterior_ : Posterior
+        What predictions need, in units of its own; its size depends on neither the number of
+        samples nor that of atoms.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -411,7 +414,7 @@ random_state, verbose
     relevance_vectors_ : ndarray of shape (n_active, n_features)
         The relevance vectors.
     weights_, prior_variance_, intercept_, noise_variance_, covariance_, log_marginal_likelihood_, \
-certificate_, converged_, n_iter_, solution_, n_features_in_, feature_names_in_
+certificate_, converged_, n_iter_, solution_, posterior_, n_features_in_, feature_names_in_
         As in `SparseBayesRegressor`.
 
     Examples

@@ -1,0 +1,66 @@
+"""The public surface: complete, sorted, documented, and cheap to import."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import sparsebayes
+
+MODULES = [
+    "sparsebayes",
+    "sparsebayes.datasets",
+    "sparsebayes.dictionaries",
+    "sparsebayes.hyperpriors",
+    "sparsebayes.predictive",
+]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_exported_names(module):
+    home = importlib.import_module(module)
+    assert home.__all__ == sorted(home.__all__)
+    assert home.__doc__
+    for name in home.__all__:
+        thing = getattr(home, name)
+        assert isinstance(thing, str) or inspect.getdoc(thing), f"{module}.{name} has no docstring"
+        assert name in dir(home)
+    visible = {
+        name
+        for name, value in vars(home).items()
+        if not name.startswith("_") and getattr(value, "__module__", "").startswith(module)
+    }
+    assert visible <= set(home.__all__)
+
+
+def test_names_that_users_rely_on():
+    assert {"RVR", "SparseBayesRegressor", "__version__", "load"} <= set(sparsebayes.__all__)
+    assert {"Bias", "Kernel", "Linear", "Union"} <= set(sparsebayes.dictionaries.__all__)
+    assert {"Flat", "Smoothness"} <= set(sparsebayes.hyperpriors.__all__)
+
+
+@pytest.mark.parametrize("name", ["RVR", "SparseBayesRegressor"])
+def test_every_parameter_and_method_is_documented(name):
+    estimator = getattr(sparsebayes, name)
+    text = inspect.getdoc(estimator)
+    for parameter in inspect.signature(estimator).parameters:
+        assert parameter in text
+    model = estimator().fit([[0.0], [1.0], [2.0], [4.0]], [0.1, 1.0, 2.2, 3.9])
+    fitted = [a for a in vars(model) if a.endswith("_") and not a.startswith("_")]
+    for attribute in fitted:
+        assert attribute in text, f"{name}.{attribute} is not documented"
+    for method in ("fit", "predict", "predict_distribution", "sample_y", "save"):
+        assert "Parameters" in inspect.getdoc(getattr(estimator, method))
+
+
+def test_an_unknown_name():
+    with pytest.raises(AttributeError, match="no attribute 'RVC2'"):
+        _ = sparsebayes.RVC2
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = "import sys, sparsebayes; print([m for m in ('sklearn', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
