@@ -36,7 +36,7 @@ COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
 _EPS = float(np.finfo(float).eps)
-# The rounding of G, magnified by the condition of B (at most its trace), enters the evidence.
+# The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
 
 
@@ -52,6 +52,7 @@ class Whitened(NamedTuple):
     z: FloatArray  # (m, T) whitened posterior mean
     log_evidence: float
     residual: float  # |t - Phi mu|^2 over all targets
+    condition: float  # sum of B_jj W_jj: how far float64's rounding is magnified
 
 
 @dataclass(frozen=True)
@@ -127,14 +128,18 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     if m == 0:
         empty = np.zeros((0, 0))
         return Whitened(
-            empty, empty, np.zeros((0, n_targets)), log_evidence_constant(gram, noise_var), gram.tt
+            empty,
+            empty,
+            np.zeros((0, n_targets)),
+            log_evidence_constant(gram, noise_var),
+            gram.tt,
+            1.0,
         )
     root = np.sqrt(v / noise_var)
     B = np.ascontiguousarray(gram.G * root)
     B *= root[:, None]
     B.ravel()[:: m + 1] += 1.0
-    if _EPS * float(B.trace()) > _UNSCORABLE:
-        raise Breakdown
+    own = B.diagonal().copy()
     L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise Breakdown
@@ -143,6 +148,9 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
         raise Breakdown
     W = half + half.T
     W.ravel(order="K")[:: m + 1] *= 0.5
+    condition = float(own @ W.diagonal())
+    if not condition * _EPS < _UNSCORABLE:
+        raise Breakdown
     h = gram.g * (root / math.sqrt(noise_var))[:, None]
     # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
     y, _ = dtrtrs(L, h, lower=1)
@@ -152,16 +160,16 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
     # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
     residual = max(gram.tt - noise_var * (explained + float(np.vdot(z, z))), 0.0)
-    return Whitened(L, W, z, evidence, residual)
+    return Whitened(L, W, z, evidence, residual, condition)
 
 
-def resolved(v: FloatArray, noise_var: float) -> float:
-    """Fraction of diag(H) above which S is surely more than rounding, for these variances.
+def resolved(white: Whitened) -> float:
+    """Fraction of diag(H) above which S is surely more than rounding.
 
-    S is a difference of numbers of the size of diag(H), with a relative error of about the
-    condition number of B, at most 1 + sum(v) / noise, times the precision of float64.
+    S is a difference of numbers of the size of diag(H); their relative error is that of float64
+    times the condition of B.
     """
-    return max(COLLINEAR, _EPS * (1.0 + float(v.sum()) / noise_var))
+    return max(COLLINEAR, _EPS * white.condition)
 
 
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
@@ -275,7 +283,6 @@ def screen(
     if state.active.size:
         s_a, q2_a = without_self(state.v, state.white)
         v_a = hyperprior.best_variance(s_a, q2_a, noise_var, n_targets)
-        now = gain(hyperprior, s_a, q2_a, state.v, noise_var, n_targets)
         v[state.active] = v_a
-        gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets) - now
+        gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets, state.v)
     return Screen(S, Q, gains, v, X)

@@ -58,8 +58,9 @@ def gain(
     v: FloatArray,
     noise_var: float,
     n_targets: int = 1,
+    v_now: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Objective with the atom at variance ``v`` minus the objective without it, in nats.
+    """Objective with the atom at variance ``v`` minus the objective with it at ``v_now``, in nats.
 
     Parameters
     ----------
@@ -69,11 +70,13 @@ def gain(
         Sparsity and squared quality of each atom, out of its own model (T&F eq. 19).
         With several targets ``q2`` is summed over them.
     v : ndarray of shape (k,)
-        Variances; zero gives zero.
+        Variances; zero is "out of the model".
     noise_var : float
         Noise variance.
     n_targets : int, default=1
         Number of targets that share the atoms.
+    v_now : ndarray of shape (k,) or float, default=0
+        Variances to compare with.
 
     Returns
     -------
@@ -90,12 +93,17 @@ def gain(
     >>> gain(Flat(), s, q2, v, 1.0).round(3)
     array([2.901, 0.   ])
     """
-    vs = v * s
-    likelihood = v * q2  # T&F eq. 18
-    likelihood /= 1.0 + vs
-    likelihood -= n_targets * np.log1p(vs)
+    # T&F eq. 18 as a difference: at little noise both values are huge and nearly equal.
+    change = v - v_now
+    before = 1.0 + v_now * s
+    likelihood = q2 * change
+    likelihood /= before * (1.0 + v * s)
+    likelihood -= n_targets * np.log1p(change * s / before)
     likelihood *= 0.5
-    return likelihood + hyperprior.log_density(v, noise_var)
+    likelihood += hyperprior.log_density(v, noise_var)
+    if np.any(v_now):
+        likelihood -= hyperprior.log_density(np.asarray(v_now), noise_var)
+    return likelihood
 
 
 _ZERO = np.zeros(1)

@@ -114,8 +114,8 @@ class Certificate:
     max_curvature : float
         Largest eigenvalue of the Hessian in these parameters; above zero it is a saddle.
     rounding : float
-        Relative error of the statistics in float64, large where atoms are nearly collinear;
-        candidates whose S is smaller are not counted.
+        Error of these figures in float64: large where atoms are nearly collinear or the noise is
+        tiny beside the targets.
     """
 
     max_gain: float
@@ -125,8 +125,12 @@ class Certificate:
 
     def holds(self, tol: float) -> bool:
         """Whether this is a maximum up to ``tol`` nats, as far as float64 can tell."""
-        slack = tol**0.5 + 10 * self.rounding
-        return self.max_gain <= tol and self.gradient_norm <= slack and self.max_curvature <= slack
+        error = 10 * self.rounding
+        return (
+            self.max_gain <= tol + error
+            and self.gradient_norm <= tol**0.5 + 10 * error
+            and self.max_curvature <= tol**0.5 + 10 * error
+        )
 
 
 @dataclass(frozen=True)
@@ -182,7 +186,7 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     True
     """
     # Gains of atoms so nearly in the span of the model that S is rounding are not gains.
-    least = resolved(state.v, state.noise_var)
+    least = resolved(state.white)
     statistics = screen(problem.quad, problem.hyperprior, state, least)
     gram = problem.quad.gram(state.active)
     noise = noise._replace(var=state.noise_var)
@@ -193,7 +197,9 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     elif noise.estimated and noise.var > noise.floor * (1 + 1e-9):
         slope = abs(0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n))
     max_gain = float(statistics.gains.max(initial=0.0))
-    return Certificate(max(max_gain, 0.0), slope, bend, least), statistics
+    magnified = state.white.condition + problem.quad.tt / state.noise_var
+    rounding = float(np.finfo(float).eps) * magnified
+    return Certificate(max(max_gain, 0.0), slope, bend, rounding), statistics
 
 
 def empty_state(problem: Problem, noise_var: float) -> State:

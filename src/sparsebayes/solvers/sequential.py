@@ -280,9 +280,7 @@ def _plan(moves: Moves, tol: float) -> _Plan:
     q2 = np.where(usable, np.einsum("ij,ij->i", moves.Q, moves.Q), 0.0)
     s[moves.active], q2[moves.active] = moves.without_self()
     v = hyperprior.best_variance(s, q2, noise_var, n_targets)
-    gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
-    now = gain(hyperprior, s[inside], q2[inside], moves.v[inside], noise_var, n_targets)
-    gains[inside] -= now
+    gains = gain(hyperprior, s, q2, v, noise_var, n_targets, moves.v)
     with np.errstate(divide="ignore", invalid="ignore"):
         change = np.abs(np.log(v) - np.log(moves.v))  # infinite for additions and deletions
     todo = np.flatnonzero((inside | (v > 0)) & (change > tol))
