@@ -138,6 +138,24 @@ def test_copies_keep_their_digits_at_extreme_variances(v):
     assert state.log_evidence == pytest.approx(alone.log_evidence, abs=1e-3 if v > 1e6 else 1e-9)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_evidence_of_collinear_kernels_keeps_its_digits(seed):
+    """Against a QR factorization of the augmented design, which never forms a Gram matrix."""
+    rng, n, m, noise = np.random.RandomState(seed), 60, 40, 1e-6
+    x, centers = np.linspace(-1, 1, n), np.linspace(-1, 1, m)
+    Phi = np.exp(-((x[:, None] - centers) ** 2) / 0.02)
+    Phi /= np.linalg.norm(Phi, axis=0)
+    t = np.sign(np.sin(9 * x))[:, None] + 1e-3 * rng.standard_normal((n, 1))
+    v = noise * 10.0 ** rng.uniform(5, 6, m)
+    Q, R = np.linalg.qr(np.vstack([Phi * np.sqrt(v / noise), np.eye(m)]))
+    left = np.vstack([t / np.sqrt(noise), np.zeros((m, 1))])
+    left -= Q @ (Q.T @ left)
+    log_det = n * np.log(2 * np.pi * noise) + 2 * np.sum(np.log(np.abs(R.diagonal())))
+    gram = Gram(Phi.T @ Phi, Phi.T @ t, float(np.sum(t**2)), float(n), 1.0)
+    exact = -0.5 * (log_det + np.sum(left**2))  # about -2e6: eleven digits
+    assert whiten(gram, v, noise).log_evidence == pytest.approx(exact, abs=2e-5)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_memory_order_does_not_matter(order):
     rng = np.random.RandomState(0)
