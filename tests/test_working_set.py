@@ -128,6 +128,18 @@ def test_the_certificate_tells_a_saddle_from_an_optimum():
     assert not certificate.holds(1e-6)
 
 
+def test_the_certificate_does_not_hold_while_the_noise_could_still_move():
+    """No single atom gains anything at the best variances for a noise that is not the best."""
+    case = random_case(3, n=40, m=10)
+    held = solve(Problem(case.quad(), Flat(), noise_var=0.5)).state
+    fixed, estimated = Problem(case.quad(), Flat(), 0.5), Problem(case.quad(), Flat())
+    assert certify(fixed, held, fixed.noise())[0].holds(1e-6)
+    certificate, _ = certify(estimated, held, estimated.noise())
+    assert certificate.max_gain <= 1e-6
+    assert certificate.max_curvature <= 0
+    assert not certificate.holds(1e-6)
+
+
 @pytest.mark.parametrize("c", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_both_solvers_reach_the_closed_form_for_orthonormal_atoms(c, n_targets):
