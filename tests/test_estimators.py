@@ -11,6 +11,7 @@ from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.datasets import sinc, sparse_linear
 from sparsebayes.dictionaries import Bias, Kernel, Linear, Union
 from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.quadratic import Gram
 
 SINC = sinc(120, noise=0.1, random_state=0)
 WIDE = sparse_linear(80, 120, 4, random_state=1)
@@ -249,11 +250,29 @@ def test_warm_start(solver):
     cold = kernel_model(solver=solver).fit(other.X, other.y)
     assert model.fit(other.X, other.y).certificate_.holds(1e-6)
     assert abs(model.log_marginal_likelihood_ - cold.log_marginal_likelihood_) < 10
+    # Hardly other targets, whose internal unit is twice as large.
+    y = y * (0.999 / np.abs(y - y.mean()).max())
+    model = kernel_model(warm_start=True, solver=solver).fit(X, y)
+    unit, first = model.posterior_.scale, model.n_iter_
+    model.fit(X, 1.002 * y)
+    assert model.posterior_.scale == 2 * unit
+    assert model.n_iter_ < first / 2
     # Another size, or targets of another world: a fresh start, the same as without.
     for change in (lambda X, y: (X[:70], y[:70]), lambda X, y: (X, 1e9 * y)):
         cold = kernel_model(solver=solver).fit(*change(X, y))
         warm = kernel_model(solver=solver, warm_start=True).fit(X, y).fit(*change(X, y))
         assert_array_equal(warm.predict(X), cold.predict(X))
+
+
+def test_a_warm_start_keeps_the_users_units():
+    last = kernel_model(warm_start=True).fit(SINC.X, SINC.y)._last
+    state, unit = last.solution.state, last.posterior.scale
+    same_size = Gram(np.eye(120), np.zeros((120, 1)), tt=1.0, n=119.0, spread=1.0)
+    active, v, noise_var = last.start(same_size, 4 * unit)
+    assert_array_equal(active, state.active)
+    assert_allclose(v * 16, state.v)
+    assert_allclose(noise_var * 16, state.noise_var)
+    assert last.start(same_size.gram(np.arange(60)), unit) is None
 
 
 def test_warm_start_on_nothing():

@@ -198,7 +198,7 @@ def test_integers():
     rng = np.random.default_rng(0)
     X = rng.integers(-5, 6, size=(80, 6))
     y = 3 * X[:, 2] - X[:, 4] + 7
-    with pytest.warns(ConvergenceWarning, match="rounding"):
+    with pytest.warns(ConvergenceWarning, match="noise"):
         model = SparseBayesRegressor().fit(X, y)
     assert_allclose(model.coef_, [0, 0, 3, 0, -1, 0], atol=1e-4)
     assert_allclose(model.intercept_, 7, atol=1e-3)

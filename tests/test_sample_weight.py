@@ -214,6 +214,15 @@ def test_gather_leaves_distinct_samples_alone():
     assert gather(distinct, tied[: len(distinct)], None, pairwise=False).X is distinct
 
 
+def test_gather_points_to_the_first_of_equal_rows():
+    X, y = np.array([[5.0], [5.0], [3.0], [5.0]]), np.array([[2.0], [1.0], [1.0], [2.0]])
+    samples = gather(X, y, None, pairwise=False)
+    assert_array_equal(samples.X.ravel(), [3, 5, 5])
+    assert_array_equal(samples.y.ravel(), [1, 1, 2])
+    assert_array_equal(samples.weights, [1, 1, 2])
+    assert_array_equal(samples.rows, [2, 0, 0])
+
+
 def test_gather_takes_zeros_of_both_signs_for_equal():
     X, y = np.array([[0.0], [-0.0], [1.0]]), np.zeros((3, 1))
     for storage in (np.asarray, sp.csr_array):

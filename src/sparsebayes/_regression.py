@@ -16,7 +16,7 @@ from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.quadratic import DesignQuadratic, Quadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -37,12 +37,12 @@ class Regression:
     log_evidence: float  # of the targets in their own unit
     size: int  # atoms there were to choose from
 
-    def start(self, quad: DesignQuadratic, scale: float) -> Start | None:
+    def start(self, quad: Quadratic, scale: float) -> Start | None:
         """Where a new fit may start; None where the dictionary is another one.
 
         Parameters
         ----------
-        quad : DesignQuadratic
+        quad : Quadratic
             Quadratic of the new fit.
         scale : float
             Unit of its targets.

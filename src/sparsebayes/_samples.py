@@ -201,9 +201,8 @@ def standardized(
     if center and peak > 0:
         unit = _power_of_two(peak)
         shift = np.average(y / unit, axis=0, weights=weights) * unit
-        # A second pass: the mean of many values is rounded, their differences from it hardly.
+        # A second pass: the mean of many values is rounded, that of their differences from it not.
         shift += np.average((y - shift) / unit, axis=0, weights=weights) * unit
-        shift = np.clip(shift, y.min(axis=0), y.max(axis=0))  # exact for constant targets
         t = y - shift
         rounding = 4 * np.finfo(float).eps * np.abs(y).max(axis=0)
         t[:, np.abs(t).max(axis=0) <= rounding] = 0.0
