@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -205,19 +206,20 @@ def test_given_noise_in_other_units():
         assert_allclose(got.predict(X) / scale, want.predict(X), atol=1e-7)
 
 
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_columns_in_other_units(fit_intercept):
+def test_columns_in_other_units(fit_intercept, storage):
     X, y = WIDE.X, WIDE.y
     unit = 10.0 ** np.random.default_rng(0).integers(-150, 150, size=X.shape[1])
     unit[np.flatnonzero(WIDE.weights)] = [1e-150, 1e150, 1e-12, -1e12]
     want = SparseBayesRegressor(fit_intercept=fit_intercept).fit(X, y)
-    got = SparseBayesRegressor(fit_intercept=fit_intercept).fit(X * unit, y)
+    got = SparseBayesRegressor(fit_intercept=fit_intercept).fit(storage(X * unit), y)
     assert_array_equal(got.relevance_, want.relevance_)
     assert_allclose(got.coef_ * unit, want.coef_, atol=1e-9)
     scales = unit[got.relevance_]
     with np.errstate(over="ignore"):
         assert_allclose((np.sqrt(got.prior_variance_) * np.abs(scales)) ** 2, want.prior_variance_)
-    assert_allclose(got.predict(X * unit), want.predict(X), atol=1e-9)
+    assert_allclose(got.predict(storage(X * unit)), want.predict(X), atol=1e-9)
     assert_allclose(got.log_marginal_likelihood_, want.log_marginal_likelihood_)
     assert np.isfinite(got.covariance_).all()
 
@@ -230,6 +232,23 @@ def test_inputs_shifted():
         far_mean, far_std = model.fit(X + 1e6, y).predict(X + 1e6, return_std=True)
         assert_allclose(far_mean, mean, atol=1e-6)
         assert_allclose(far_std, std, atol=1e-6)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_columns_shifted(storage):
+    # The intercept takes the shift; only what rounding took from X + shift is lost.
+    X, y = WIDE.X, WIDE.y
+    want = SparseBayesRegressor().fit(X, y)
+    mean, std = want.predict(X, return_std=True)
+    for shift in (1e3, -1e6, 1e8):
+        far = storage(X + shift)
+        got = SparseBayesRegressor().fit(far, y)
+        assert_array_equal(got.relevance_, want.relevance_)
+        lost = 1e-9 + 1e-14 * abs(shift)
+        assert_allclose(got.coef_, want.coef_, atol=lost)
+        far_mean, far_std = got.predict(far, return_std=True)
+        assert_allclose(far_mean, mean, atol=10 * lost)
+        assert_allclose(far_std, std, atol=lost)
 
 
 # How a fit runs
