@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case, seeds
 from sparsebayes.engine import refresh, screen
+from sparsebayes import RVR
+from sparsebayes.datasets import sinc
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem, Status, empty_state
 from sparsebayes.quadratic import Gram
@@ -220,3 +222,16 @@ def test_the_trace_is_reported_line_by_line():
     solution = solve(Problem(random_case(10).quad(), Flat()), report=lines.append)
     assert tuple(lines) == solution.trace
     assert solution.trace[-1].n_active == solution.state.active.size
+
+
+@pytest.mark.parametrize("solver", ["sequential", "sequential-random", "sequential-cyclic"])
+def test_each_selection_rule_is_a_solver_of_the_estimators(solver):
+    data = sinc(60, noise=0.1, random_state=1)
+    settings = {"gamma": 1 / 9, "noise_variance": 0.01, "random_state": 3}
+    model = RVR(solver=solver, **settings).fit(data.X, data.y)
+    again = RVR(solver=solver, **settings).fit(data.X, data.y)
+    assert model.converged_
+    assert model.certificate_.max_gain < 1e-6
+    assert model.n_iter_ == again.n_iter_
+    default = RVR(**settings).fit(data.X, data.y)
+    assert model.log_marginal_likelihood_ > default.log_marginal_likelihood_ - 5

@@ -142,7 +142,8 @@ def parser() -> argparse.ArgumentParser:
     model.add_argument(
         "--solver",
         default="auto",
-        help="auto, working-set or sequential (default: %(default)s)",
+        help="auto, working-set, sequential, sequential-random or sequential-cyclic "
+        "(default: %(default)s)",
     )
     model.add_argument("--seed", type=_seed, help="makes random choices repeatable")
     fit.add_argument("--output", metavar="MODEL", help="model file to write")

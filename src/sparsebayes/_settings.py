@@ -11,7 +11,7 @@ from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
 __all__ = ["check_settings", "resolve_prior"]
 
 _PRIORS = ("auto", "flat", "aic", "bic", "ric")
-_SOLVERS = ("auto", "working-set", "sequential")
+_SOLVERS = ("auto", "working-set", "sequential", "sequential-random", "sequential-cyclic")
 _LATER_SOLVERS = ("em", "mackay", "orthonormal")
 _FLAGS = ("fit_intercept", "warm_start")
 _COUNTS = {"max_iter": 1, "n_restarts": 0}

@@ -116,8 +116,9 @@ class _Fitting(RegressorMixin, BaseEstimator):
             "start": start,
             "report": reporter,
         }
-        if self.solver == "sequential":
-            solution = sequential.solve(problem, **settings)
+        name, _, selection = self.solver.partition("-")
+        if name == "sequential":
+            solution = sequential.solve(problem, selection=selection or "greedy", **settings)
         else:
             solution = working_set.solve(problem, n_restarts=int(self.n_restarts), **settings)
         if reporter is not None:
@@ -269,8 +270,10 @@ class SparseBayesRegressor(_Fitting):
         dictionary, where a flat prior keeps one irrelevant atom in three.
     noise_variance : float or None, default=None
         Variance of the noise; None estimates it.
-    solver : {"auto", "working-set", "sequential"}, default="auto"
-        "auto" is "working-set"; "sequential" is Tipping & Faul (2003), for comparison.
+    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic"}, \
+default="auto"
+        "auto" is "working-set"; "sequential" is Tipping & Faul (2003), for comparison, with the
+        greatest increase, a random atom or the next in order as its next move.
     tol : float, default=1e-6
         Gain, in nats, that the certificate may leave on the table.
     max_iter : int, default=10_000
