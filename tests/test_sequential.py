@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case, seeds
-from sparsebayes.engine import refresh, screen
 from sparsebayes import RVR
 from sparsebayes.datasets import sinc
+from sparsebayes.engine import refresh, screen
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem, Status, empty_state
 from sparsebayes.quadratic import Gram
