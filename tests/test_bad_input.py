@@ -23,6 +23,7 @@ MODELS = {
     "union": lambda **p: SparseBayesRegressor(Linear() + Kernel(gamma=0.5), **p),
 }
 EACH = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+SOLVERS = ["working-set", "sequential", "sequential-random", "sequential-cyclic"]
 
 
 def plain(n=30, d=3, seed=0):
@@ -405,7 +406,7 @@ def models(draw):
         "prior": draw(st.sampled_from(["auto", "flat", "aic", "bic", "ric", 0.3])),
         "fit_intercept": draw(st.booleans()),
         "noise_variance": draw(st.none() | st.sampled_from([1e-6, 1.0, 1e6])),
-        "solver": draw(st.sampled_from(["working-set", "sequential"])),
+        "solver": draw(st.sampled_from(SOLVERS)),
         "max_iter": draw(st.sampled_from([1, 5, 50, 300])),
         "random_state": 0,
     }

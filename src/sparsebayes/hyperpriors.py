@@ -98,7 +98,12 @@ def gain(
     before = 1.0 + v_now * s
     likelihood = q2 * change
     likelihood /= before * (1.0 + v * s)
-    likelihood -= n_targets * np.log1p(change * s / before)
+    ratio = change * s / before
+    log_ratio = np.log1p(np.maximum(ratio, -0.5))
+    shrunk = ratio < -0.5
+    if shrunk.any():
+        log_ratio = np.where(shrunk, np.log1p(v * s) - np.log(before), log_ratio)
+    likelihood -= n_targets * log_ratio
     likelihood *= 0.5
     likelihood += hyperprior.log_density(v, noise_var)
     if np.any(v_now):

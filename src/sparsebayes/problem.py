@@ -84,7 +84,9 @@ class Problem:
 
     def noise(self, fraction: float = 1.0) -> Noise:
         """Return the noise to start from: the given one, or a fraction of the targets' power."""
-        floor = max(_NOISE_FLOOR * self.power, float(np.finfo(float).eps) ** 2)
+        eps = float(np.finfo(float).eps)
+        rounding = eps * self.quad.tt / (self.n_targets * max(self.quad.n, 1.0))
+        floor = max(_NOISE_FLOOR * self.power, rounding, eps**2)
         if self.noise_var is not None:
             return Noise(self.noise_var, False, floor)
         return Noise(max(fraction * self.power, floor), True, floor)

@@ -76,9 +76,10 @@ class Moves:
         T&F eq. 23 in the form that keeps its digits: 1/Sigma_jj - 1/v_j and mu_j / Sigma_jj.
         """
         own = self.Sigma.diagonal()
-        precision = 1.0 / self.v[self.active]
-        # Rank-one updates drift: s never falls below what rounding leaves of it.
-        s = np.maximum(1.0 / own - precision, np.finfo(float).eps * precision)
+        if not (own > 0).all():  # rank-one updates have drifted beyond use
+            raise Breakdown
+        least = np.finfo(float).eps / self.noise_var
+        s = np.maximum(1.0 / own - 1.0 / self.v[self.active], least)
         return s, np.einsum("ij,ij->i", self.mu, self.mu) / own**2
 
     def move(self, j: int, v_new: float) -> None:
