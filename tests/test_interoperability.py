@@ -308,3 +308,10 @@ def test_an_integer_gamma(kernel):
     X, y = SINC.X / 4, SINC.y
     whole, real = (RVR(kernel, gamma=gamma, prior="bic") for gamma in (2, 2.0))
     assert_array_equal(whole.fit(X, y).predict(X), real.fit(X, y).predict(X))
+
+
+def test_a_large_dictionary_without_a_seed_is_fitted_alike_twice():
+    data = sinc(800, noise=0.1, dim=2, random_state=0)
+    first, second = (RVR(gamma=0.16).fit(data.X, data.y) for _ in range(2))
+    assert first.log_marginal_likelihood_ == second.log_marginal_likelihood_
+    assert_array_equal(first.relevance_, second.relevance_)

@@ -112,7 +112,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
         settings: dict[str, Any] = {
             "tol": float(self.tol),
             "max_iter": int(self.max_iter),
-            "random_state": rng,
+            # A fit is repeatable unless it is asked not to be.
+            "random_state": np.random.RandomState(0) if self.random_state is None else rng,
             "start": start,
             "report": reporter,
         }
@@ -283,7 +284,8 @@ default="auto"
     warm_start : bool, default=False
         Whether ``fit`` starts from the last solution, if the dictionary is of the same size.
     random_state : int, RandomState or None, default=None
-        For k-means centers and restarts.
+        For k-means centers, for the sample of a large dictionary in which a fit begins, and for
+        restarts. None draws the centers at random and the others from a fixed seed.
     verbose : int, default=0
         1 prints progress to stderr now and then, 2 prints every step.
 

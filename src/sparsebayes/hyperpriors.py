@@ -75,8 +75,8 @@ def gain(
         Noise variance.
     n_targets : int, default=1
         Number of targets that share the atoms.
-    v_now : ndarray of shape (k,) or float, default=0
-        Variances to compare with.
+    v_now : ndarray of shape (k,) or 0.0, default=0.0
+        Variances to compare with; by default the atoms are out of the model.
 
     Returns
     -------
@@ -93,22 +93,36 @@ def gain(
     >>> gain(Flat(), s, q2, v, 1.0).round(3)
     array([2.901, 0.   ])
     """
-    # T&F eq. 18 as a difference: at little noise both values are huge and nearly equal.
+    if isinstance(v_now, float):
+        return _worth(hyperprior, s, q2, v, noise_var, n_targets)
+    # As a difference of logarithms and fractions: at little noise both values are huge.
     change = v - v_now
     before = 1.0 + v_now * s
-    likelihood = q2 * change
-    likelihood /= before * (1.0 + v * s)
     ratio = change * s / before
-    log_ratio = np.log1p(np.maximum(ratio, -0.5))
     shrunk = ratio < -0.5
+    log_ratio = np.log1p(np.where(shrunk, 0.0, ratio))
     if shrunk.any():
         log_ratio = np.where(shrunk, np.log1p(v * s) - np.log(before), log_ratio)
-    likelihood -= n_targets * log_ratio
+    likelihood = 0.5 * (q2 * change / (before * (1.0 + v * s)) - n_targets * log_ratio)
+    prior = hyperprior.log_density(v, noise_var) - hyperprior.log_density(v_now, noise_var)
+    return np.asarray(likelihood + prior)
+
+
+def _worth(
+    hyperprior: Hyperprior,
+    s: FloatArray,
+    q2: FloatArray,
+    v: FloatArray,
+    noise_var: float,
+    n_targets: int,
+) -> FloatArray:
+    """Gain over being out of the model (T&F eq. 18)."""
+    vs = v * s
+    likelihood = v * q2
+    likelihood /= 1.0 + vs
+    likelihood -= n_targets * np.log1p(vs)
     likelihood *= 0.5
-    likelihood += hyperprior.log_density(v, noise_var)
-    if np.any(v_now):
-        likelihood -= hyperprior.log_density(np.asarray(v_now), noise_var)
-    return likelihood
+    return likelihood + hyperprior.log_density(v, noise_var)
 
 
 _ZERO = np.zeros(1)

@@ -44,6 +44,7 @@ _COARSE = 3.0  # nats left on the table while the noise is held, in a sample of 
 _GROWN = 0.3  # the same in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _ROUGH = 0.05  # nats left on the table while structure is still changing
+_ROUGH_LARGE = 0.2  # the same in a large dictionary
 _FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _WORTHWHILE = 0.5  # nats that an exchange must gain for another round of them
@@ -72,6 +73,10 @@ class _Run:
     @property
     def exhausted(self) -> bool:
         return self.iterations >= self.max_iter
+
+    @property
+    def rough(self) -> float:
+        return _ROUGH_LARGE if self.large else _ROUGH
 
     def note(self, phase: str, state: State, max_gain: float) -> None:
         line = Progress(
@@ -169,13 +174,13 @@ def _explore(run: _Run, noise: Noise, held_var: float, rng: np.random.RandomStat
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
         state = _climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
-    state = _climb(run, state, noise, _ROUGH, "climb")
+    state = _climb(run, state, noise, run.rough, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
         active = sample[state.active]
         state = refresh(quad, run.problem.hyperprior, active, state.v, state.noise_var)
-        state = _climb(run, state, noise, _ROUGH, "climb")
-    return _exchange_rounds(run, state, noise, _ROUGH)
+        state = _climb(run, state, noise, run.rough, "climb")
+    return _exchange_rounds(run, state, noise, run.rough)
 
 
 def _sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
@@ -411,7 +416,7 @@ def _restarts(
             trial = _fresh(run, noise, noise.var * 4.0 ** rng.uniform(-1, 1), rng)
         else:
             raised, cut = 10.0 ** rng.uniform(0, 5), 2.0 ** -float(rng.randint(0, 3))
-            how = _Exchange(raised, cut, int(rng.randint(2, 7)), _ROUGH)
+            how = _Exchange(raised, cut, int(rng.randint(2, 7)), run.rough)
             trial = _exchange(run, state, noise, how)
         if trial is None:
             continue
