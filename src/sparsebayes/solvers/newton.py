@@ -21,7 +21,7 @@ from sparsebayes.quadratic import Gram
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune"]
+__all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune", "uncoupled"]
 
 _RADIUS = 4.0  # longest step in any log parameter
 _FLAT = 1e-5  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
@@ -150,7 +150,7 @@ def prune(
     while doomed.size:
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
         worth[hyperprior.best_variance(s, q2, noise_var, n_targets) > 0] = np.inf
-        gone = _uncoupled(W, worth, coupling)
+        gone = uncoupled(W, worth, coupling)
         if not gone:
             break
         keep[doomed[gone]] = False
@@ -164,7 +164,7 @@ def prune(
     return keep
 
 
-def _uncoupled(W: FloatArray, worth: FloatArray, coupling: float) -> list[int]:
+def uncoupled(W: FloatArray, worth: FloatArray, coupling: float) -> list[int]:
     """Worthless atoms, the most worthless first, none coupled to another of them."""
     order = np.argsort(worth, kind="stable")[: int(np.isfinite(worth).sum())]
     if order.size == 0:

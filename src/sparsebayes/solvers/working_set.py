@@ -26,11 +26,12 @@ from sparsebayes.engine import (
     inverse_factor,
     refresh,
     screen,
+    without_self,
 )
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Gram, Quadratic
-from sparsebayes.solvers.newton import Noise, newton
+from sparsebayes.solvers.newton import Noise, newton, uncoupled
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -49,6 +50,8 @@ _FINE = 1e-3  # nats left on the table where optima are compared
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _WORTHWHILE = 0.5  # nats that an exchange must gain for another round of them
 _RELATIVE = 2e-3  # the same for a large dictionary, relative to what the model explains
+_SMOOTH = 1.0  # median loss of the best swaps, in nats, below which atoms slide
+_COUPLING = 0.05  # squared posterior correlation up to which atoms may be swapped together
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
 _LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
@@ -285,15 +288,20 @@ class _Exchange(NamedTuple):
 
 
 def _exchange_rounds(run: _Run, state: State, noise: Noise, rough: float) -> State:
-    """Try exchanges in turn until they are not worth their time.
+    """Exchange atoms for others that serve better, as long as it is worth the time.
 
-    In a small dictionary rounds are cheap and two in a row must fail; in a large one a single round
-    that gains little beside what the model explains is the last.
+    Where most active atoms have a neighbor that would do almost as well, the landscape is smooth
+    and they slide to better places by swaps; where they have none it is rugged, and only many
+    atoms in competition find a better optimum.
     """
-    patience, worthwhile = 2, _WORTHWHILE
+    worthwhile, patience = _WORTHWHILE, 2
     if run.large:
         explained = state.objective - empty_state(run.problem, run.problem.power).objective
-        patience, worthwhile = 1, max(_WORTHWHILE, _RELATIVE * explained)
+        worthwhile, patience = max(_WORTHWHILE, _RELATIVE * explained), 1
+    if state.active.size:
+        swaps = _swaps(run.problem, state)
+        if float(np.median(swaps.loss)) < _SMOOTH:
+            return _slide(run, state, noise, rough, swaps, worthwhile)
     failed = 0
     for turn in range(_ROUNDS):
         if failed == patience or run.exhausted:
@@ -305,6 +313,55 @@ def _exchange_rounds(run: _Run, state: State, noise: Noise, rough: float) -> Sta
             if trial.objective > state.objective + worthwhile:
                 failed = 0
             state = trial
+    return state
+
+
+class _Swaps(NamedTuple):
+    """For each active atom, the exact effect of its best replacement, other variances held."""
+
+    loss: FloatArray  # (m,) nats lost by the swap; negative is a gain
+    partner: IndexArray  # (m,) the atom that would replace it
+    v: FloatArray  # (m,) its variance
+
+
+def _swaps(problem: Problem, state: State) -> _Swaps:
+    S, Q2, usable = _swap_table(problem, state, screen(problem.quad, problem.hyperprior, state))
+    # The best partner has the largest q^2 / s; its own variance and gain are found only then.
+    partner = np.argmax(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0), axis=1)
+    rows = np.arange(partner.size)
+    s, q2 = np.where(usable, S, 1.0)[rows, partner], np.where(usable, Q2, 0.0)[rows, partner]
+    hyperprior, noise_var, n_targets = problem.hyperprior, state.noise_var, problem.n_targets
+    v = hyperprior.best_variance(s, q2, noise_var, n_targets)
+    own_s, own_q2 = without_self(state.v, state.white)
+    worth = gain(hyperprior, own_s, own_q2, state.v, noise_var, n_targets)
+    return _Swaps(worth - gain(hyperprior, s, q2, v, noise_var, n_targets), partner, v)
+
+
+def _slide(
+    run: _Run, state: State, noise: Noise, rough: float, swaps: _Swaps, worthwhile: float
+) -> State:
+    """Swap atoms for better neighbors, many at a time, until it gains little."""
+    for _ in range(_ROUNDS):
+        gaining = np.where((swaps.loss < -_MARGIN) & (swaps.v > 0), swaps.loss, np.inf)
+        movers = uncoupled(state.white.W, gaining, _COUPLING)
+        _, first = np.unique(swaps.partner[movers], return_index=True)
+        chosen = np.array(movers, dtype=np.intp)[first]
+        if chosen.size == 0 or run.exhausted:
+            break
+        active, v = state.active.copy(), state.v.copy()
+        active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
+        try:
+            moved = run.newton(active, v, _at(noise, state), tol=rough)
+            trial = _climb(run, moved, noise, rough, "slide")
+        except Breakdown:
+            break
+        if not _better(run.problem, trial, state):
+            break
+        small = trial.objective < state.objective + worthwhile
+        state = trial
+        if small or not state.active.size:
+            break
+        swaps = _swaps(run.problem, state)
     return state
 
 
@@ -362,30 +419,40 @@ def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, Fl
     return np.einsum("ij,ij->j", inverse, inverse), (z * z).sum(axis=1)
 
 
-def _replacements(problem: Problem, state: State, partners: int) -> tuple[IndexArray, FloatArray]:
-    """For each active atom j, the atoms m that would serve best in its place.
+def _swap_table(
+    problem: Problem, state: State, statistics: Screen
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
+    """S, squared Q and usability of every atom in the place of each active one: m x M tables.
 
-    All swaps j -> m are scored exactly in one table: with V = H_.a Sigma, deleting j gives m the
-    statistics S_m + V_mj^2 / Sigma_jj and Q_m + mu_j V_mj / Sigma_jj (T&F eqs. 40, 41).
+    With V = H_.a Sigma, deleting j gives atom m the statistics S_m + V_mj^2 / Sigma_jj and
+    Q_m + mu_j V_mj / Sigma_jj (T&F eqs. 40, 41): all swaps j -> m are scored exactly.
     """
-    quad, noise_var = problem.quad, state.noise_var
-    statistics = screen(quad, problem.hyperprior, state)
-    white = state.white
-    if not state.active.size:  # several atoms may help where none does alone
-        return _promising(quad, statistics, noise_var)
+    quad, noise_var, white = problem.quad, state.noise_var, state.white
     d = white.W.diagonal()
     Y = inverse_factor(white).T @ statistics.X  # (m, M): V = Y' sqrt(v / noise)
-    S = statistics.S + Y * Y / (noise_var * d)[:, None]
     lever = Y / (np.sqrt(noise_var) * d)[:, None]
     Q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q) + lever * (
         2.0 * (white.z @ statistics.Q.T) + lever * np.einsum("ij,ij->i", white.z, white.z)[:, None]
     )
+    Y *= Y
+    Y /= (noise_var * d)[:, None]
+    S = statistics.S + Y
     usable = S * noise_var > COLLINEAR * quad.diag
+    usable[:, state.active] = False
+    return S, Q2, usable
+
+
+def _replacements(problem: Problem, state: State, partners: int) -> tuple[IndexArray, FloatArray]:
+    """For each active atom, the atoms that would serve best in its place, and variances."""
+    quad = problem.quad
+    statistics = screen(quad, problem.hyperprior, state)
+    if not state.active.size:  # several atoms may help where none does alone
+        return _promising(quad, statistics, state.noise_var)
+    S, Q2, usable = _swap_table(problem, state, statistics)
     score = np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
-    score[:, state.active] = -1.0
     count = min(partners, quad.size)
     best = np.argpartition(-score, count - 1, axis=1)[:, :count]
-    rows = np.repeat(np.arange(len(d)), count)
+    rows = np.repeat(np.arange(len(score)), count)
     chosen = best.ravel()
     extra = np.unique(chosen[score[rows, chosen] > 0])
     partner = np.argmax(score[:, extra], axis=0)
