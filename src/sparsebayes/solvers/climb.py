@@ -1,0 +1,152 @@
+"""Screen, add and converge: how the working-set solver climbs from any state.
+
+A screen scores every atom of the dictionary. The best few candidates enter one at a time, each
+given those before it, on their small Gram matrix; then Newton steps move all active variances (and
+the noise), deleting as they go.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
+from sparsebayes.hyperpriors import gain
+from sparsebayes.problem import Problem, Progress, Report, empty_state
+from sparsebayes.solvers.newton import Noise, newton
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Run", "additions", "climb", "resume_noise"]
+
+_BATCH = 64  # candidates considered together after one screen
+_STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
+_ROUGH = 0.05  # nats left on the table while structure is still changing
+_ROUGH_LARGE = 0.2  # the same in a large dictionary
+_LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
+
+
+@dataclass
+class Run:
+    """One fit: the problem, and what has been spent."""
+
+    problem: Problem
+    max_iter: int
+    report: Report | None
+    large: bool  # structure is sought in a sample of the dictionary
+    iterations: int = 0
+    trace: list[Progress] = field(default_factory=list)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether max_iter is used up."""
+        return self.iterations >= self.max_iter
+
+    @property
+    def rough(self) -> float:
+        """Nats left on the table while structure is still changing."""
+        return _ROUGH_LARGE if self.large else _ROUGH
+
+    def note(self, phase: str, state: State, max_gain: float) -> None:
+        """Add a line to the trace and report it."""
+        line = Progress(
+            phase, self.iterations, state.active.size, state.objective, state.noise_var, max_gain
+        )
+        self.trace.append(line)
+        if self.report is not None:
+            self.report(line)
+
+    def newton(
+        self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False
+    ) -> State:
+        """Newton steps on the variances of ``active`` and, if it is estimated, the noise."""
+        budget = max(1, min(100, self.max_iter - self.iterations))
+        gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
+        end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
+        self.iterations += end.steps + 1
+        return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
+
+
+def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State:
+    """Screen, add and converge until no candidate gains more than ``tol``.
+
+    A candidate whose promised gain did not come true is collinear with the model beyond what
+    float64 resolves; it is left out until something else has changed the model.
+    """
+    problem = run.problem
+    barred: list[IndexArray] = []
+    start = resume_noise(noise, state)
+    if state.active.size or noise.estimated:
+        state = run.newton(state.active, state.v, start, tol=max(tol, 1e-3))
+    elif start.var != state.noise_var:
+        state = empty_state(problem, start.var)
+    while not run.exhausted:
+        statistics = screen(problem.quad, problem.hyperprior, state)
+        gains = statistics.gains.copy()
+        gains[state.active] = 0.0
+        for failed in barred:
+            gains[failed] = 0.0
+        best = float(gains.max(initial=0.0))
+        run.note(phase, state, best)
+        if best <= tol:
+            break
+        added, v_added = additions(problem, state, statistics, gains, tol)
+        active = np.concatenate([state.active, added])
+        v = np.concatenate([state.v, v_added])
+        try:
+            climbed = run.newton(active, v, resume_noise(noise, state), tol=max(_LAX * best, 1e-11))
+        except Breakdown:
+            climbed = state
+        if climbed.objective > state.objective + 0.01 * tol:
+            state, barred = climbed, []
+        else:
+            barred.append(added)
+    return state
+
+
+def resume_noise(noise: Noise, state: State) -> Noise:
+    """The noise to go on from: an estimated one where the state has it, a given one as given."""
+    return noise._replace(var=state.noise_var) if noise.estimated else noise
+
+
+def additions(
+    problem: Problem, state: State, statistics: Screen, gains: FloatArray, tol: float
+) -> tuple[IndexArray, FloatArray]:
+    """Exact greedy additions among the best candidates, the other variances held.
+
+    R = Phi_c' C^-1 Phi_c and r = Phi_c' C^-1 t of the candidates change by one outer product when
+    one of them enters, so each addition is scored given those before it.
+    """
+    hyperprior, n_targets = problem.hyperprior, problem.n_targets
+    noise_var = state.noise_var
+    count = min(_BATCH, gains.size)
+    top = np.argpartition(-gains, count - 1)[:count]
+    top = top[gains[top] > tol]
+    top = top[np.argsort(-gains[top], kind="stable")]
+    X = statistics.X[:, top]
+    R = (problem.quad.gram(top).G - X.T @ X) / noise_var
+    r = statistics.Q[top].copy()
+    own = problem.quad.diag[top] * (COLLINEAR / noise_var)
+    free = np.ones(top.size, dtype=np.bool_)
+    chosen: list[int] = []
+    variances: list[float] = []
+    first = 0.0
+    while True:
+        s = R.diagonal()
+        usable = free & (s > own)
+        s = np.where(usable, s, 1.0)
+        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
+        v = hyperprior.best_variance(s, q2, noise_var, n_targets)
+        worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
+        j = int(np.argmax(worth))
+        if worth[j] <= tol or worth[j] < _STALE * first:
+            break
+        first = first or float(worth[j])
+        chosen.append(j)
+        variances.append(float(v[j]))
+        free[j] = False
+        column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
+        r -= np.outer(column, r[j])
+        R -= np.outer(column, R[j])
+    return top[chosen], np.array(variances)
