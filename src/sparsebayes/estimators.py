@@ -190,8 +190,7 @@ class _Fitting(RegressorMixin, BaseEstimator):
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
         if return_std:
-            mean, _, std = self.posterior_.spread(X)
-            return mean, std
+            return self.posterior_.spread(X, noise=True)
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
@@ -209,8 +208,8 @@ class _Fitting(RegressorMixin, BaseEstimator):
             With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` and ``sample``.
         """
         X = self._checked(X)
-        mean, function_std, std = self.posterior_.spread(X)
-        return Normal(mean, std, function_std)
+        mean, std = self.posterior_.spread(X, noise=True)
+        return Normal(mean, std, self.posterior_.spread(X, noise=False)[1])
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, noise: bool = False

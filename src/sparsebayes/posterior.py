@@ -97,29 +97,30 @@ class Posterior:
             mean[rows] = self.offset + self.scale * (U @ self.mean)
         return self._shaped(mean)
 
-    def spread(self, X: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mean of the target, and standard deviations of the function and the target.
+    def spread(self, X: Any, *, noise: bool) -> tuple[FloatArray, FloatArray]:
+        """Mean of the target, and the standard deviation of the target or of the function.
 
         Parameters
         ----------
         X : ndarray or scipy.sparse matrix of shape (n, d)
             Inputs.
+        noise : bool
+            Whether the noise is included: of the target, or of the function without it.
 
         Returns
         -------
-        mean, function_std, target_std : ndarray of shape (n,) or (n, T)
-            The last includes the noise.
+        mean, std : ndarray of shape (n,) or (n, T)
+            Nothing else of their length is held.
         """
         n, n_targets = int(X.shape[0]), len(self.offset)
-        mean, variance = np.empty((n, n_targets)), np.full(n, self.offset_variance)
+        mean, std = np.empty((n, n_targets)), np.empty((n, n_targets))
+        floor = self.offset_variance + (self.noise_variance if noise else 0.0)
         for rows, U in self._blocks(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
             half = U @ self.root
-            variance[rows] += np.einsum("ij,ij->i", half, half)
-        function = self.scale * np.sqrt(variance)
-        target = self.scale * np.sqrt(variance + self.noise_variance)
-        columns = [self._shaped(np.repeat(a[:, None], n_targets, 1)) for a in (function, target)]
-        return self._shaped(mean), columns[0], columns[1]
+            variance = floor + np.einsum("ij,ij->i", half, half)
+            std[rows] = (self.scale * np.sqrt(variance))[:, None]
+        return self._shaped(mean), self._shaped(std)
 
     def target_covariance(self, X: Any) -> FloatArray:
         """Covariance of the target at the rows of X, noise included; the same for every target.
