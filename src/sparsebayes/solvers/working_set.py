@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.engine import Breakdown, State, refresh
-from sparsebayes.problem import Problem, Report, Solution, Status, certify, empty_state
+from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
@@ -96,7 +96,9 @@ def solve(
         good = _restarts(run, good, noise, n_restarts, rng)
         return _finish(run, good, noise, tol)
     except Breakdown:
-        return _solution(replace(run, problem=problem), good, noise, Status.BREAKDOWN, tol)
+        certificate, _ = certify(problem, good, noise)
+        whole = replace(run, problem=problem)
+        return _solution(whole, good, noise, Status.BREAKDOWN, certificate)
 
 
 def _explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
@@ -171,24 +173,22 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     previous = -np.inf
     while True:
         state = climb(run, state, noise, tol, "finish")
-        state = run.newton(
-            state.active, state.v, resume_noise(noise, state), tol=1e-11, escape=True
-        )
+        state = run.newton(state.active, state.v, resume_noise(noise, state), 1e-11, escape=True)
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
         certificate, _ = certify(problem, state, noise)
         run.note("certify", state, certificate.max_gain)
         if certificate.holds(tol):
-            return _solution(run, state, noise, Status.CONVERGED, tol)
+            return _solution(run, state, noise, Status.CONVERGED, certificate)
         if run.exhausted:
-            return _solution(run, state, noise, Status.MAX_ITER, tol)
+            return _solution(run, state, noise, Status.MAX_ITER, certificate)
         if state.objective <= previous + 1e-12 * abs(state.objective):
-            return _solution(run, state, noise, Status.STALLED, tol)
+            return _solution(run, state, noise, Status.STALLED, certificate)
         previous = state.objective
 
 
-def _solution(run: Run, state: State, noise: Noise, ended: Status, tol: float) -> Solution:
-    """Certify a state, over the whole dictionary, and say how the fit ended."""
-    certificate, _ = certify(run.problem, state, noise)
+def _solution(
+    run: Run, state: State, noise: Noise, ended: Status, certificate: Certificate
+) -> Solution:
     return Solution(
         state,
         noise._replace(var=state.noise_var),
