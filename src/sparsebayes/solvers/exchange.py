@@ -38,6 +38,7 @@ _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _WORTHWHILE = 0.2  # nats that an exchange must gain for another round of them
 _RELATIVE = 2e-3  # the same for a large dictionary, relative to what the model explains
 _SMOOTH = 1.0  # median loss of the best swaps, in nats, below which atoms slide
+_MANY = 12  # with fewer active atoms competition is cheap, and always held
 _COUPLING = 0.05  # squared posterior correlation up to which atoms may be swapped together
 _EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
 _PARTNERS = 4  # replacements tried for each active atom
@@ -60,13 +61,13 @@ def exchange_rounds(run: Run, state: State, noise: Noise, rough: float) -> State
 
     Where most active atoms have a neighbor that would do almost as well, the landscape is smooth
     and they slide to better places by swaps; where they have none it is rugged, and only many
-    atoms in competition find a better optimum.
+    atoms in competition find a better optimum. A small model can afford that anyway.
     """
     worthwhile, patience = _WORTHWHILE, 2
     if run.large:
         explained = state.objective - empty_state(run.problem, run.problem.power).objective
         worthwhile, patience = max(_WORTHWHILE, _RELATIVE * explained), 1
-    if state.active.size:
+    if state.active.size >= _MANY:
         swaps = best_swaps(run.problem, state)
         if float(np.median(swaps.loss)) < _SMOOTH:
             return slide(run, state, noise, rough, swaps, worthwhile)
