@@ -107,6 +107,21 @@ def log_evidence_constant(quad: Quadratic, noise_var: float) -> float:
     )
 
 
+def factorize(
+    gram: Gram, v: FloatArray, noise_var: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Lower Cholesky factor of B = I + R G R, the diagonal of R and that of B."""
+    root = np.sqrt(v / noise_var)
+    B = np.ascontiguousarray(gram.G * root)
+    B *= root[:, None]
+    B.ravel()[:: len(v) + 1] += 1.0
+    own = B.diagonal().copy()
+    L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
+    if info != 0:
+        raise Breakdown
+    return L, root, own
+
+
 def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     """Posterior of the atoms of ``gram`` at variances ``v``, from its definition.
 
@@ -135,14 +150,7 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
             gram.tt,
             1.0,
         )
-    root = np.sqrt(v / noise_var)
-    B = np.ascontiguousarray(gram.G * root)
-    B *= root[:, None]
-    B.ravel()[:: m + 1] += 1.0
-    own = B.diagonal().copy()
-    L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-    if info != 0:
-        raise Breakdown
+    L, root, own = factorize(gram, v, noise_var)
     half, info = dpotri(L, lower=1)  # the lower triangle; clean=1 left zeros above it
     if info != 0:
         raise Breakdown

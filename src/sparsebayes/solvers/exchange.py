@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dtrtri
 
 from sparsebayes.engine import (
     COLLINEAR,
     Breakdown,
     Screen,
     State,
+    factorize,
     inverse_factor,
     refresh,
     screen,
@@ -176,13 +177,7 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
 
 def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, FloatArray]:
     """Diagonal of W and squares of z, summed over targets: all that EM needs of a posterior."""
-    root = np.sqrt(v / noise_var)
-    B = gram.G * root
-    B *= root[:, None]
-    B.ravel()[:: v.size + 1] += 1.0
-    L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-    if info != 0:
-        raise Breakdown
+    L, root, _ = factorize(gram, v, noise_var)
     inverse, _ = dtrtri(L, lower=1, overwrite_c=1)
     z = inverse.T @ (inverse @ (gram.g * (root / np.sqrt(noise_var))[:, None]))
     return np.einsum("ij,ij->j", inverse, inverse), (z * z).sum(axis=1)
