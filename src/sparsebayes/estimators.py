@@ -391,6 +391,9 @@ class RVR(_Fitting):
     A kernel is centered at every training row (or at ``centers``); the fit keeps the few that the
     data support, the relevance vectors, estimates the noise and gives error bars.
 
+    The kernel matrix is stored up to 2 GiB, about 16 000 rows; a larger one is never held but
+    evaluated in blocks of rows, which is slower.
+
     Parameters
     ----------
     kernel : str, callable or kernel object, default="rbf"
