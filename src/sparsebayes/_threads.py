@@ -1,9 +1,8 @@
 """One BLAS thread.
 
 NumPy's and SciPy's wheels each carry an OpenBLAS with its own spinning threads. A fit alternates
-products and factorisations of a few dozen rows; with two threads each pool waits for the other and
-a fit takes five times as long. Fits in parallel are the better use of cores: joblib, or n_jobs of a
-search.
+products and factorisations of a few dozen rows, and two pools that spin cost more than a second
+thread gains. Fits in parallel are the better use of cores: joblib, or n_jobs of a search.
 """
 
 from collections.abc import Iterator

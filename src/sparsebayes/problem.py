@@ -130,8 +130,8 @@ class Certificate:
         error = 10 * self.rounding
         return (
             self.max_gain <= tol + error
-            and self.gradient_norm <= tol**0.5 + 10 * error
-            and self.max_curvature <= tol**0.5 + 10 * error
+            and self.gradient_norm <= tol**0.5 + error
+            and self.max_curvature <= tol**0.5 + error
         )
 
 

@@ -1,0 +1,25 @@
+"""What a certificate promises."""
+
+import pytest
+
+from sparsebayes.problem import Certificate
+
+GOOD = {"max_gain": 1e-7, "gradient_norm": 1e-4, "max_curvature": -0.1}
+
+
+def test_it_holds_at_a_maximum():
+    assert Certificate(**GOOD).holds(1e-6)
+
+
+@pytest.mark.parametrize(
+    "flaw", [{"max_gain": 2e-6}, {"gradient_norm": 2e-3}, {"max_curvature": 2e-3}]
+)
+def test_each_figure_can_break_it(flaw):
+    assert not Certificate(**(GOOD | flaw)).holds(1e-6)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_rounding_excuses_ten_times_itself_and_no_more(name):
+    rounding = 1e-3
+    assert Certificate(**(GOOD | {name: 9e-3}), rounding=rounding).holds(1e-6)
+    assert not Certificate(**(GOOD | {name: 2e-2}), rounding=rounding).holds(1e-6)
