@@ -89,7 +89,7 @@ def test_a_column_seen_before_is_not_computed_again():
     quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 30))), rng.standard_normal((9, 1)))
     first = quad.columns(np.array([4, 7]))
     again = quad.columns(np.array([7, 2, 4]))
-    assert quad.n_columns == 3
+    assert quad.cache.n_columns == 3
     np.testing.assert_array_equal(again[[2, 0]], first)
 
 

@@ -57,6 +57,14 @@ class Design(Protocol):
         """Return weighted means and centered norms of all columns."""
         ...
 
+    def squares(self, rows: FloatArray) -> FloatArray:
+        """Return ``rows @ Phi**2`` for ``rows`` of shape (k, N): shape (k, M)."""
+        ...
+
+    def restrict(self, indices: IndexArray) -> "Design":
+        """Return the design of some atoms alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class ArrayDesign:
@@ -98,6 +106,16 @@ class ArrayDesign:
             return _sparse_moments(self.Phi, weights, center)
         return _block_moments(lambda: _row_blocks(self.Phi), self.shape, weights, center)
 
+    def squares(self, rows: FloatArray) -> FloatArray:
+        """Return ``rows @ Phi**2``: shape (k, M)."""
+        if is_sparse(self.Phi):
+            return np.ascontiguousarray((self.Phi.power(2).T @ rows.T).T)
+        return _block_squares(_row_blocks(self.Phi), rows, self.shape[1])
+
+    def restrict(self, indices: IndexArray) -> "ArrayDesign":
+        """Return the design of some atoms alone, copied."""
+        return ArrayDesign(self.Phi[:, indices])
+
 
 @dataclass(frozen=True)
 class BlockedDesign:
@@ -135,6 +153,14 @@ class BlockedDesign:
     def moments(self, weights: FloatArray | None, center: bool) -> Moments:
         """Return weighted means and centered norms of all columns."""
         return _block_moments(self._blocks, self.shape, weights, center)
+
+    def squares(self, rows: FloatArray) -> FloatArray:
+        """Return ``rows @ Phi**2``: shape (k, M)."""
+        return _block_squares(self._blocks(), rows, self.atoms.size)
+
+    def restrict(self, indices: IndexArray) -> Design:
+        """Return the design of some atoms alone, stored if they are few enough."""
+        return make_design(self.atoms.restrict(indices), self.X)
 
 
 def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Design:
@@ -199,6 +225,15 @@ def _row_blocks(Phi: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
     for start in range(0, Phi.shape[0], step):
         rows = slice(start, min(start + step, Phi.shape[0]))
         yield rows, Phi[rows]
+
+
+def _block_squares(
+    blocks: Iterator[tuple[slice, FloatArray]], rows: FloatArray, m: int
+) -> FloatArray:
+    total = np.zeros((len(rows), m))
+    for where, block in blocks:
+        total += rows[:, where] @ (block * block)
+    return total
 
 
 def _block_moments(

@@ -5,6 +5,7 @@ Around the current weights a likelihood is ``const + b.w - w.H.w / 2`` with ``H 
 of it, for atoms of unit norm; no Phi, no t, no link.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from sparsebayes.design import Design
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["DesignQuadratic", "Gram", "Quadratic"]
+__all__ = ["ColumnCache", "DesignQuadratic", "Gram", "Quadratic"]
 
 
 class Quadratic(Protocol):
@@ -152,10 +153,7 @@ class DesignQuadratic:
         self.n = total - 1.0 if center else total
         # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
         self.log_offset = -0.5 * t.shape[1] * float(np.log(total)) if center else 0.0
-        self._slot = np.full(m, -1, dtype=np.intp)
-        self._kept = np.empty((0, m))
-        self._owner = np.empty(0, dtype=np.intp)
-        self.n_columns = 0
+        self.cache = ColumnCache(m)
 
     @property
     def size(self) -> int:
@@ -172,12 +170,9 @@ class DesignQuadratic:
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return columns of G as rows, shape (k, M), computing only those not seen before."""
-        fresh = indices[self._slot[indices] < 0]
-        if fresh.size:
-            self._keep(fresh, indices)
-        return self._kept[self._slot[indices]]
+        return self.cache.columns(indices, self._compute)
 
-    def _keep(self, fresh: IndexArray, wanted: IndexArray) -> None:
+    def _compute(self, fresh: IndexArray) -> FloatArray:
         atoms = self.unit_atoms(fresh)
         if self.weights is not None:
             atoms *= self.weights
@@ -187,6 +182,56 @@ class DesignQuadratic:
         rows -= atoms.sum(axis=1)[:, None] * self.mean
         rows *= self._inverse_norm
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
+        return rows
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
+        G, new = self.cache.block(indices)
+        if new.size:
+            atoms = self.unit_atoms(indices[new])
+            weighted = atoms if self.weights is None else atoms * self.weights
+            G[new[:, None], new] = weighted @ atoms.T
+        G.flat[:: indices.size + 1] = self.diag[indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+
+
+class ColumnCache:
+    """Columns of G, kept once computed: they are what a screen costs.
+
+    Parameters
+    ----------
+    size : int
+        Number of atoms M.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.n_columns = 0  # columns ever computed
+        self._slot = np.full(size, -1, dtype=np.intp)
+        self._kept = np.empty((0, size))
+        self._owner = np.empty(0, dtype=np.intp)
+
+    def columns(
+        self, indices: IndexArray, compute: Callable[[IndexArray], FloatArray]
+    ) -> FloatArray:
+        """Return columns as rows, shape (k, M); those not kept are asked of ``compute``."""
+        fresh = indices[self._slot[indices] < 0]
+        if fresh.size:
+            self._keep(compute(fresh), fresh, indices)
+        return self._kept[self._slot[indices]]
+
+    def block(self, indices: IndexArray) -> tuple[FloatArray, IndexArray]:
+        """Return G among ``indices`` as far as it is kept, and the positions it is not."""
+        slots = self._slot[indices]
+        old = np.flatnonzero(slots >= 0)
+        G = np.empty((indices.size, indices.size))
+        if old.size:
+            block = self._kept[slots[old][:, None], indices]
+            G[old] = block
+            G[:, old] = block.T
+        return G, np.flatnonzero(slots < 0)
+
+    def _keep(self, rows: FloatArray, fresh: IndexArray, wanted: IndexArray) -> None:
         self.n_columns += fresh.size
         used = len(self._owner)
         if used + fresh.size > len(self._kept):
@@ -201,21 +246,3 @@ class DesignQuadratic:
         self._kept[used : used + fresh.size] = rows
         self._slot[fresh] = np.arange(used, used + fresh.size)
         self._owner = np.concatenate([self._owner, fresh])
-
-    def gram(self, indices: IndexArray) -> Gram:
-        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
-        k = indices.size
-        slots = self._slot[indices]
-        old = np.flatnonzero(slots >= 0)
-        new = np.flatnonzero(slots < 0)
-        G = np.empty((k, k))
-        if old.size:
-            block = self._kept[slots[old][:, None], indices]
-            G[old] = block
-            G[:, old] = block.T
-        if new.size:
-            atoms = self.unit_atoms(indices[new])
-            weighted = atoms if self.weights is None else atoms * self.weights
-            G[new[:, None], new] = weighted @ atoms.T
-        G.flat[:: k + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
