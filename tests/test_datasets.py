@@ -106,6 +106,29 @@ def test_sparse_linear_limits():
     assert noise.y.any()
 
 
+def test_mixtures_are_what_they_say():
+    data = datasets.mixtures(20_000, random_state=0)
+    for label, means in enumerate([[-0.2, 0.3], [0.05, 0.7]]):
+        X = data.X[data.y == label]
+        np.testing.assert_allclose(X.mean(axis=0), means, atol=0.02)
+        assert X[:, 1].var() == pytest.approx(0.03, rel=0.05)
+    # Within each tenth of the stated probabilities, as many ones as they promise.
+    tenth = np.minimum((10 * data.probability).astype(int), 9)
+    for k in range(10):
+        rows = tenth == k
+        spread = np.sqrt(0.25 / rows.sum())
+        assert abs(data.y[rows].mean() - data.probability[rows].mean()) < 4 * spread
+    # The Bayes error, by quadrature of the densities.
+    assert np.mean((data.probability > 0.5) != data.y) == pytest.approx(0.0893, abs=0.006)
+
+
+def test_mixtures_are_repeatable():
+    a, b, c = (datasets.mixtures(30, random_state=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(a.X, b.X)
+    np.testing.assert_array_equal(a.y, b.y)
+    assert not np.array_equal(a.X, c.X)
+
+
 def test_datasets_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
         datasets.sinc(5).y = None
@@ -121,6 +144,7 @@ def test_datasets_cannot_be_changed():
         (lambda: datasets.sinc(5, noise=-1), "noise must be a finite number"),
         (lambda: datasets.friedman1(5, noise=np.nan), "noise must be a finite number"),
         (lambda: datasets.friedman2(-1), "n must be an integer"),
+        (lambda: datasets.mixtures(0), "n must be an integer"),
         (lambda: datasets.sparse_linear(5, 3, 4), "k must be at most m = 3, got 4"),
         (lambda: datasets.sparse_linear(5, 3, 1, snr_db=np.nan), "snr_db must be a number"),
     ],

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.utils import check_random_state
 
 __all__ = [
     "Dataset",
+    "Labeled",
     "SparseLinear",
     "friedman1",
     "friedman2",
     "friedman3",
+    "mixtures",
     "sinc",
     "sparse_linear",
 ]
@@ -25,6 +28,10 @@ _Seed = int | np.random.RandomState | None
 # Standard deviation of the noise-free targets over their box, by Gauss-Legendre quadrature.
 _FRIEDMAN2_STD = 378.93943
 _FRIEDMAN3_STD = 0.316604
+
+# Ripley (1996), Pattern Recognition and Neural Networks: class, component, coordinate.
+_MIXTURE_MEANS = np.array([[[-0.7, 0.3], [0.3, 0.3]], [[-0.3, 0.7], [0.4, 0.7]]])
+_MIXTURE_VARIANCE = 0.03
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +89,32 @@ class SparseLinear(Dataset):
     """
 
     weights: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labeled:
+    """A problem of two classes together with its truth.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Inputs.
+    y : ndarray of shape (n,)
+        Classes, 0 or 1.
+    probability : ndarray of shape (n,)
+        True probability of class 1 at each row of X.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import mixtures
+    >>> data = mixtures(50, random_state=0)
+    >>> data.X.shape, data.y.shape, data.probability.shape
+    ((50, 2), (50,), (50,))
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.intp]
+    probability: NDArray[np.float64]
 
 
 def sinc(
@@ -294,6 +327,40 @@ def sparse_linear(
     noise = math.sqrt(k) * 10.0 ** (-snr_db / 20.0) if k else 1.0
     data = _with_noise(X, X @ weights, noise, rng)
     return SparseLinear(data.X, data.y, data.truth, data.noise_std, weights)
+
+
+def mixtures(n: int = 250, random_state: _Seed = None) -> Labeled:
+    """Draw two classes in the plane, each a mixture of two Gaussians: Ripley's synthetic problem.
+
+    The classes are equally likely, the Gaussians have variance 0.03 in every direction; no
+    classifier errs in fewer than 8.93 % of the cases.
+
+    Parameters
+    ----------
+    n : int, default=250
+        Number of rows.
+    random_state : int, RandomState or None, default=None
+        An int makes the draw repeatable.
+
+    Returns
+    -------
+    Labeled
+        Inputs, classes and their true probability.
+
+    Examples
+    --------
+    >>> from sparsebayes.datasets import mixtures
+    >>> data = mixtures(20000, random_state=0)
+    >>> print(f"{((data.probability > 0.5) != data.y).mean():.2f}")
+    0.09
+    """
+    n = _count("n", n, minimum=1)
+    rng = check_random_state(random_state)
+    y, component = rng.randint(2, size=n), rng.randint(2, size=n)
+    X = _MIXTURE_MEANS[y, component] + math.sqrt(_MIXTURE_VARIANCE) * rng.standard_normal((n, 2))
+    distance = ((X[:, np.newaxis, np.newaxis] - _MIXTURE_MEANS) ** 2).sum(axis=-1)
+    log_density = np.logaddexp.reduce(distance / (-2 * _MIXTURE_VARIANCE), axis=-1)
+    return Labeled(X, y.astype(np.intp), expit(log_density[:, 1] - log_density[:, 0]))
 
 
 def _circuits(n: int, rng: np.random.RandomState) -> NDArray[np.float64]:
