@@ -26,7 +26,7 @@ from sparsebayes.solvers.newton import Noise
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["solve"]
+__all__ = ["SAMPLE", "solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
 _COARSE = 3.0  # nats left on the table while the noise is held, in a sample of a dictionary
@@ -34,7 +34,7 @@ _GROWN = 0.3  # the same in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FINE = 1e-3  # nats left on the table where optima are compared
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
-_SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
+SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
 def solve(
@@ -83,7 +83,7 @@ def solve(
     """
     if problem.quad.size <= _DENSE:
         problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
-    run = Run(problem, max_iter, report, large=problem.quad.size > 2 * _SAMPLE)
+    run = Run(problem, max_iter, report, large=problem.quad.size > 2 * SAMPLE)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
     good = empty_state(problem, problem.noise().var)
@@ -127,9 +127,9 @@ def _explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState
 
 def _sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
     power = np.einsum("ij,ij->i", quad.g, quad.g)
-    best = np.argpartition(-power, _SAMPLE // 2)[: _SAMPLE // 2]
+    best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
     rest = np.setdiff1d(np.flatnonzero(quad.diag), best)
-    drawn = rng.choice(rest, min(_SAMPLE - best.size, rest.size), replace=False)
+    drawn = rng.choice(rest, min(SAMPLE - best.size, rest.size), replace=False)
     return np.sort(np.concatenate([best, drawn]))
 
 

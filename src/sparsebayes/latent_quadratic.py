@@ -1,0 +1,238 @@
+"""The quadratic of any likelihood around its mode, for one or several latent functions.
+
+A column is an atom in one latent function: ``phi_a(x) e_k``, numbered ``a K + k``. With B_n the
+curvature of the likelihood at sample n, ``G_ij = sum_n c_i(x_n)' B_n c_j(x_n)``. Intercepts with a
+flat prior are projected out: ``c_i(x) = phi_a(x) e_k - mu_i``, ``mu_i = C^+ sum_n B_n e_k phi_a``,
+``C = sum_n B_n``; C is singular where the likelihood does not change with a shift of all latents.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.design import Design
+from sparsebayes.quadratic import ColumnCache, Gram
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Intercepts", "LatentQuadratic"]
+
+_CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
+_IDENTIFIABLE = 1e-10  # eigenvalues of C below this fraction of the largest are shift invariance
+_CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
+_ROUNDING = 1e-13  # and below this one it is nothing but rounding
+
+
+class Intercepts:
+    """What projecting out the intercepts needs: C, its pseudo-inverse and its determinant.
+
+    Parameters
+    ----------
+    curvature : ndarray of shape (N, K, K)
+        Curvature of the likelihood at each sample.
+    center : bool
+        Whether there are intercepts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Intercepts(np.full((4, 1, 1), 0.25), center=True).covariance
+    array([[1.]])
+    """
+
+    def __init__(self, curvature: FloatArray, center: bool) -> None:
+        self.C = curvature.sum(axis=0)  # (K, K)
+        self.covariance = np.zeros_like(self.C)
+        self.root = np.zeros_like(self.C)  # root @ root.T is the covariance
+        self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
+        if center:
+            values, vectors = np.linalg.eigh(self.C)
+            firm = values > _IDENTIFIABLE * max(float(values[-1]), np.finfo(float).tiny)
+            self.root = vectors * np.where(firm, 1.0 / np.sqrt(np.where(firm, values, 1.0)), 0.0)
+            self.covariance = self.root @ self.root.T
+            self.log_volume = 0.5 * float(np.log(2 * np.pi / values[firm]).sum())
+
+
+class LatentQuadratic:
+    """Quadratic of a likelihood at given curvature and pull, on every column of a design.
+
+    Parameters
+    ----------
+    design : Design
+        Atoms evaluated at the data.
+    curvature : ndarray of shape (N, K, K)
+        B, sample weights included.
+    pull : ndarray of shape (N, K)
+        B f + slope: what the quadratic is drawn to, times B.
+    center : bool
+        Whether intercepts are projected out.
+    shared : bool, default=False
+        Whether the K columns of an atom share their variance; then they share their scale.
+    log_offset : float, default=0.0
+        Log evidence that depends on no variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.design import ArrayDesign
+    >>> design = ArrayDesign(np.array([[1.0, 0.0], [1.0, 2.0], [1.0, 4.0]]))
+    >>> B, pull = np.full((3, 1, 1), 0.25), np.array([[-0.5], [0.5], [0.5]])
+    >>> quad = LatentQuadratic(design, B, pull, center=True)
+    >>> quad.diag, quad.norm.round(3)
+    (array([0., 1.]), array([0.   , 1.414]))
+    """
+
+    tt = 0.0
+    n = 0.0
+    spread = 1.0
+
+    def __init__(
+        self,
+        design: Design,
+        curvature: FloatArray,
+        pull: FloatArray,
+        center: bool,
+        shared: bool = False,
+        log_offset: float = 0.0,
+    ) -> None:
+        self.design = design
+        self.curvature = curvature
+        self.center = center
+        self.log_offset = log_offset
+        self.K = K = curvature.shape[1]
+        self.group = K if shared else 1
+        M = design.shape[1]
+        self.intercepts = Intercepts(curvature, center)
+        self.mean, squares = self._own_moments()  # (M, K)
+        cross = self._cross(self.mean)  # (M, K, K)
+        self.tilt = np.zeros((M, K, K))  # mu_i less the own mean, for column (a, k)
+        if center and K > 1:
+            self.tilt = cross @ self.intercepts.covariance
+            left = squares - np.einsum("akl,akl->ak", cross, self.tilt)
+            squares = np.where(left > _ROUNDING * squares, left, 0.0)
+        own = norm = np.sqrt(squares)
+        if shared:
+            norm = np.repeat(np.sqrt((norm**2).mean(axis=1))[:, None], K, axis=1)
+        self.norm = norm.ravel()  # (M K,)
+        void = self.norm == 0
+        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        self.diag = np.square(own.ravel() * self._inverse_norm)
+        if not shared:
+            self.diag = np.where(void, 0.0, 1.0)
+        drawn = design.correlate(np.ascontiguousarray(pull.T)).T  # (M, K)
+        total = pull.sum(axis=0)
+        drawn = drawn - self.mean * total - self.tilt @ total
+        self.g = (drawn.ravel() * self._inverse_norm)[:, None]
+        self.offset = self.intercepts.covariance @ total  # (K,)
+        self.cache = ColumnCache(self.size)
+
+    def _own_moments(self) -> tuple[FloatArray, FloatArray]:
+        """Means and squared norms of atoms, each latent function under its own curvature alone."""
+        B, (n, M) = self.curvature, self.design.shape
+        mean, squares = np.empty((M, self.K)), np.empty((M, self.K))
+        if self.K > 1:
+            rows = np.ascontiguousarray(np.einsum("nkk->kn", B))
+            squares[:] = self.design.squares(rows).T
+            if not self.center:
+                return np.zeros((M, self.K)), squares
+            total = rows.sum(axis=1)
+            mean[:] = self.design.correlate(rows).T / total
+            plain = squares.copy()
+            squares -= total * mean**2
+        for k in range(self.K):
+            if self.K == 1 or np.any(squares[:, k] < _CANCELLATION * plain[:, k]):
+                own = self.design.moments(np.ascontiguousarray(B[:, k, k]), self.center)
+                mean[:, k], squares[:, k] = own.mean, own.norm**2
+        return mean, squares
+
+    def _cross(self, mean: FloatArray) -> FloatArray:
+        """Sum of B_kl (phi_a - mean_ak) over samples, shape (M, K, K): zero for k = l."""
+        K, M = self.K, self.design.shape[1]
+        cross = np.zeros((M, K, K))
+        if not self.center or K == 1:
+            return cross
+        k, l = np.triu_indices(K, 1)
+        rows = np.ascontiguousarray(self.curvature[:, k, l].T)
+        sums = self.design.correlate(rows).T  # (M, pairs)
+        cross[:, k, l] = cross[:, l, k] = sums
+        C = self.intercepts.C * (1.0 - np.eye(K))
+        return np.asarray(cross - mean[:, :, None] * C)
+
+    @property
+    def size(self) -> int:
+        """Number of columns M K."""
+        return self.design.shape[1] * self.K
+
+    def atom(self, columns: IndexArray) -> IndexArray:
+        """Atoms of columns."""
+        return columns // self.K
+
+    def latent(self, columns: IndexArray) -> IndexArray:
+        """Latent functions of columns."""
+        return columns % self.K
+
+    def centers(self, columns: IndexArray) -> FloatArray:
+        """mu_i of columns, shape (k, K)."""
+        a, k = self.atom(columns), self.latent(columns)
+        mu = self.tilt[a, k].copy()
+        mu[np.arange(columns.size), k] += self.mean[a, k]
+        return mu
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M K), computing only those not seen before."""
+        return self.cache.columns(indices, self._compute)
+
+    def _shifted(self, indices: IndexArray) -> FloatArray:
+        """Atoms less their own means, as rows, shape (k, N)."""
+        a, k = self.atom(indices), self.latent(indices)
+        atoms = self.design.columns(a)
+        if self.center:
+            atoms -= self.mean[a, k][:, None]
+        return atoms
+
+    def _compute(self, fresh: IndexArray) -> FloatArray:
+        n, M, K = len(self.curvature), self.design.shape[1], self.K
+        rows = np.empty((fresh.size, M * K))
+        step = max(1, _CHUNK_CELLS // (n * K))
+        for start in range(0, fresh.size, step):
+            part = fresh[start : start + step]
+            k = self.latent(part)
+            B_k = self.curvature[:, :, k].transpose(2, 1, 0)  # (part, K, N)
+            weighted = B_k * self._shifted(part)[:, None, :]
+            if K > 1 and self.center:
+                tilt = self.tilt[self.atom(part), k]  # (part, K)
+                weighted -= np.einsum("nkl,pl->pkn", self.curvature, tilt)
+            weighted *= self._inverse_norm[part][:, None, None]
+            flat = np.ascontiguousarray(weighted).reshape(part.size * K, n)
+            products = self.design.correlate(flat).reshape(part.size, K, M)
+            # The sums are zero but for rounding, which a large mean would magnify.
+            products -= weighted.sum(axis=2)[:, :, None] * self.mean.T
+            rows[start : start + step] = products.transpose(0, 2, 1).reshape(part.size, M * K)
+        rows *= self._inverse_norm
+        rows[np.arange(fresh.size), fresh] = self.diag[fresh]
+        return rows
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some columns alone; whole columns of G are used where kept."""
+        G, new = self.cache.block(indices)
+        if new.size:
+            G[new[:, None], new] = self._block(indices[new])
+        G.flat[:: indices.size + 1] = self.diag[indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        a, latent = self.atom(indices), self.latent(indices)
+        atoms = self._shifted(indices) * self._inverse_norm[indices][:, None]
+        G = np.empty((indices.size, indices.size))
+        for k in np.unique(latent):
+            rows = np.flatnonzero(latent == k)
+            for l in np.unique(latent[latent >= k]):
+                columns = np.flatnonzero(latent == l)
+                block = (atoms[rows] * self.curvature[:, k, l]) @ atoms[columns].T
+                G[rows[:, None], columns] = block
+                G[columns[:, None], rows] = block.T
+        if self.center and self.K > 1:
+            scale = self._inverse_norm[indices][:, None]
+            tilt = self.tilt[a, latent] * scale
+            G -= tilt @ self.intercepts.C @ tilt.T
+        return G

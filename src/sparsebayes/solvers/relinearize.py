@@ -1,0 +1,232 @@
+"""Likelihoods other than the Gaussian: the same climb on a quadratic that follows the mode.
+
+1. Expand: find the mode of the weights at the current variances, and the quadratic there.
+2. Screen the dictionary and add the best few atoms on this expansion, held.
+3. Settle: on the active atoms alone, which cost little, mode and variances in turn until neither
+   moves the other.
+4. Expand again, until the certificate holds for the last expansion.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import Breakdown, State, refresh
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import Latent, Mode, find_mode, quadratic_at
+from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
+from sparsebayes.solvers.climb import Run, climb
+from sparsebayes.solvers.exchange import exchange_rounds
+from sparsebayes.solvers.newton import Noise, newton
+from sparsebayes.solvers.working_set import SAMPLE
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Expanded", "Point", "expand", "settle", "solve"]
+
+_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
+_ROUGH = 0.05  # nats left on the table while structure is sought
+_STALE = 0.05  # fraction of the best gain that is left for the next expansion
+_STEPS = 5  # Newton steps on the variances between modes
+_TURNS = 40  # most turns of mode and variances before the next screen
+_MARGIN = 0.02  # nats by which an exchange must be better to be kept
+
+
+class Point(NamedTuple):
+    """Where a fit is: nothing else is needed to go on from there."""
+
+    active: IndexArray  # (m,) columns, or atoms where their variances are shared
+    v: FloatArray  # (m,) prior variances of weights of atoms as given
+    f: FloatArray | None = None  # (N, K) latent functions near the mode
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A point, its mode and the quadratic there."""
+
+    point: Point
+    mode: Mode
+    quad: LatentQuadratic
+    problem: Problem
+    state: State
+
+    def moved(self, state: State) -> Point:
+        """The point of another state of this expansion."""
+        group = self.quad.group
+        norm = self.quad.norm[state.active * group]
+        return Point(state.active, state.v / norm**2, self.mode.f)
+
+
+@dataclass
+class _Fit:
+    """One fit: what is given, and what has been spent."""
+
+    latent: Latent
+    hyperprior: Hyperprior
+    max_iter: int
+    report: Report | None
+    iterations: int = 0
+    trace: list[Progress] = field(default_factory=list)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.iterations >= self.max_iter
+
+    def note(self, phase: str, state: State, max_gain: float) -> None:
+        line = Progress(phase, self.iterations, state.active.size, state.objective, 1.0, max_gain)
+        self.trace.append(line)
+        if self.report is not None:
+            self.report(line)
+
+    def run(self, problem: Problem) -> Run:
+        """Let a solver of fixed quadratics work on this one, on the same account."""
+        return Run(problem, self.max_iter, None, False, self.iterations)
+
+    def newton(
+        self, at: Expanded, active: IndexArray, v: FloatArray, *, tol: float, max_steps: int
+    ) -> State:
+        gram = at.quad.gram(active)
+        end = newton(gram, self.hyperprior, v, _NOISE, tol=tol, max_steps=max_steps, escape=True)
+        self.iterations += end.steps + 1
+        return State(active[end.kept], end.v, 1.0, end.white, end.objective)
+
+
+def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
+    """Find the mode at a point, and the quadratic and state there.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    point : Point
+        Active columns, their variances, and latent functions to start from.
+
+    Returns
+    -------
+    Expanded
+        Mode, quadratic and state; raises `Breakdown` where float64 cannot hold them.
+    """
+    group = latent.K if latent.shared else 1
+    columns = (point.active[:, None] * group + np.arange(group)).ravel()
+    mode = find_mode(latent, columns, np.repeat(point.v, group), point.f)
+    quad = quadratic_at(latent, mode)
+    v = point.v * quad.norm[point.active * group] ** 2
+    usable = v > 0  # an atom that has lost its norm to saturated samples is no atom
+    active, v = point.active[usable], v[usable]
+    state = refresh(quad, hyperprior, active, v, 1.0)
+    problem = Problem(quad, hyperprior, 1.0)
+    return Expanded(Point(active, point.v[usable], mode.f), mode, quad, problem, state)
+
+
+def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
+    """Mode and variances of the active atoms in turn, until neither moves the other.
+
+    Parameters
+    ----------
+    fit : _Fit
+        The account.
+    latent : Latent
+        Data and likelihood.
+    point : Point
+        Where to start.
+    tol : float
+        Nats that may be left on the table.
+
+    Returns
+    -------
+    Point
+        Fewer atoms, maybe, and none added.
+    """
+    per_atom = 1 if latent.shared else latent.K
+    atoms, which = np.unique(point.active // per_atom, return_inverse=True)
+    if not atoms.size:
+        return point
+    few = latent.restrict(atoms)
+    here = Point(which * per_atom + point.active % per_atom, point.v, point.f)
+    for _ in range(_TURNS):
+        at = expand(few, fit.hyperprior, here)
+        end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
+        here = at.moved(end)
+        if end.objective - at.state.objective < tol or fit.exhausted or not here.active.size:
+            break
+    active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
+    return Point(active, here.v, here.f)
+
+
+def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
+    """Expand, climb and settle until no change gains more than ``tol``."""
+    while True:
+        at = expand(latent, fit.hyperprior, point)
+        certificate, statistics = certify(at.problem, at.state, _NOISE)
+        fit.note(phase, at.state, certificate.max_gain)
+        if certificate.holds(tol) or fit.exhausted:
+            return at
+        # An expansion far from the mode is not worth more than a fraction of what it promises.
+        left = max(_STALE * certificate.max_gain, 0.1 * tol)
+        run = fit.run(at.problem)
+        state = climb(run, at.state, _NOISE, left, phase)
+        fit.iterations = run.iterations
+        point = settle(fit, latent, at.moved(state), left)
+
+
+def solve(
+    latent: Latent,
+    hyperprior: Hyperprior,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+    n_restarts: int = 0,
+    random_state: np.random.RandomState | None = None,
+    start: Point | None = None,
+    report: Report | None = None,
+) -> tuple[Solution, LatentQuadratic]:
+    """Maximise the objective over all atoms and their variances, following the mode.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    tol : float, default=1e-6
+        Largest gain, in nats, that the certificate leaves on the table.
+    max_iter : int, default=10_000
+        Most Newton steps on the variances in all.
+    n_restarts : int, default=0
+        Further random searches for a better optimum.
+    random_state : RandomState or None
+        Source of the sample of a large dictionary and of restarts.
+    start : Point or None
+        Where to start, for a warm start.
+    report : callable or None
+        Called with a `Progress` after every screen.
+
+    Returns
+    -------
+    solution : Solution
+        State of the last expansion, status, certificate and trace.
+    quad : LatentQuadratic
+        The last expansion.
+    """
+    fit = _Fit(latent, hyperprior, max_iter, report)
+    rng = np.random.RandomState(0) if random_state is None else random_state
+    point = start or Point(np.empty(0, dtype=np.intp), np.empty(0))
+    at = _climb(fit, latent, point, tol, "finish")
+    certificate, _ = certify(at.problem, at.state, _NOISE)
+    status = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
+    solution = Solution(
+        at.state,
+        _NOISE,
+        status,
+        certificate,
+        status is Status.CONVERGED,
+        fit.iterations,
+        tuple(fit.trace),
+    )
+    return solution, at.quad
