@@ -20,6 +20,7 @@ __all__ = ["Intercepts", "LatentQuadratic"]
 _CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
 _IDENTIFIABLE = 1e-10  # eigenvalues of C below this fraction of the largest are shift invariance
 _CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
+_SMALLEST, _LARGEST = 1e-280, 1e280  # squared norms that float64 can compute with
 _ROUNDING = 1e-13  # and below this one it is nothing but rounding
 
 
@@ -110,7 +111,7 @@ class LatentQuadratic:
             self.tilt = cross @ self.intercepts.covariance
             left = squares - np.einsum("akl,akl->ak", cross, self.tilt)
             squares = np.where(left > _ROUNDING * squares, left, 0.0)
-        own = norm = np.sqrt(squares)
+        own = norm = np.sqrt(_in_range(squares))
         if shared:
             norm = np.repeat(np.sqrt((norm**2).mean(axis=1))[:, None], K, axis=1)
         self.norm = norm.ravel()  # (M K,)
@@ -142,7 +143,9 @@ class LatentQuadratic:
         for k in range(self.K):
             if self.K == 1 or np.any(squares[:, k] < _CANCELLATION * plain[:, k]):
                 own = self.design.moments(np.ascontiguousarray(B[:, k, k]), self.center)
-                mean[:, k], squares[:, k] = own.mean, own.norm**2
+                mean[:, k] = own.mean
+                with np.errstate(over="ignore", under="ignore"):
+                    squares[:, k] = own.norm**2
         return mean, squares
 
     def _cross(self, mean: FloatArray) -> FloatArray:
@@ -236,3 +239,12 @@ class LatentQuadratic:
             tilt = self.tilt[a, latent] * scale
             G -= tilt @ self.intercepts.C @ tilt.T
         return G
+
+
+def _in_range(squares: FloatArray) -> FloatArray:
+    present = squares != 0
+    if not ((squares >= _SMALLEST) & (squares <= _LARGEST) | ~present).all():
+        raise ValueError(
+            "the atoms have values whose squares leave the range of float64: give X in other units."
+        )
+    return squares

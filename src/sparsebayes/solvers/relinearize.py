@@ -7,6 +7,7 @@
 4. Expand again, until the certificate holds for the last expansion.
 """
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -26,13 +27,16 @@ from sparsebayes.solvers.working_set import SAMPLE
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Expanded", "Point", "expand", "settle", "solve"]
+__all__ = ["UNIT_NOISE", "Expanded", "Point", "expand", "settle", "solve"]
 
-_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
+UNIT_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 40  # most turns of mode and variances before the next screen
+_FULL_TURNS = 4  # turns after which steps are halved
+_PATIENCE = 8  # expansions after which they are
+_FADED = 0.1  # what is left of an atom that leaves, or there of one that enters, before halving
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 
 
@@ -90,7 +94,9 @@ class _Fit:
         self, at: Expanded, active: IndexArray, v: FloatArray, *, tol: float, max_steps: int
     ) -> State:
         gram = at.quad.gram(active)
-        end = newton(gram, self.hyperprior, v, _NOISE, tol=tol, max_steps=max_steps, escape=True)
+        end = newton(
+            gram, self.hyperprior, v, UNIT_NOISE, tol=tol, max_steps=max_steps, escape=True
+        )
         self.iterations += end.steps + 1
         return State(active[end.kept], end.v, 1.0, end.white, end.objective)
 
@@ -149,10 +155,10 @@ def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
         return point
     few = latent.restrict(atoms)
     here = Point(which * per_atom + point.active % per_atom, point.v, point.f)
-    for _ in range(_TURNS):
+    for turn in range(_TURNS):
         at = expand(few, fit.hyperprior, here)
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
-        here = at.moved(end)
+        here = at.moved(end) if turn < _FULL_TURNS else _halfway(at.point, at.moved(end))
         if end.objective - at.state.objective < tol or fit.exhausted or not here.active.size:
             break
     active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
@@ -161,18 +167,32 @@ def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
 
 def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
     """Expand, climb and settle until no change gains more than ``tol``."""
-    while True:
+    for turn in itertools.count():
         at = expand(latent, fit.hyperprior, point)
-        certificate, statistics = certify(at.problem, at.state, _NOISE)
+        certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol) or fit.exhausted:
             return at
         # An expansion far from the mode is not worth more than a fraction of what it promises.
         left = max(_STALE * certificate.max_gain, 0.1 * tol)
         run = fit.run(at.problem)
-        state = climb(run, at.state, _NOISE, left, phase)
+        state = climb(run, at.state, UNIT_NOISE, left, phase)
         fit.iterations = run.iterations
-        point = settle(fit, latent, at.moved(state), left)
+        point = at.moved(state)
+        if turn >= _PATIENCE:
+            point = _halfway(at.point, point)
+        point = settle(fit, latent, point, left)
+
+
+def _halfway(old: Point, new: Point) -> Point:
+    """Between two points, in log variances: where full steps go round in circles."""
+    active = np.union1d(old.active, new.active)
+    v = np.zeros((2, active.size))
+    for row, point in zip(v, (old, new), strict=True):
+        row[np.searchsorted(active, point.active)] = point.v
+    present = v > 0
+    v = np.where(present, v, _FADED * v.max(axis=0))
+    return Point(active, np.sqrt(v[0] * v[1]), new.f)
 
 
 def solve(
@@ -216,13 +236,16 @@ def solve(
     """
     fit = _Fit(latent, hyperprior, max_iter, report)
     rng = np.random.RandomState(0) if random_state is None else random_state
-    point = start or Point(np.empty(0, dtype=np.intp), np.empty(0))
+    nothing = Point(np.empty(0, dtype=np.intp), np.empty(0))
+    point = _explore(fit, nothing, rng) if start is None else start
+    for _ in range(n_restarts):
+        point = _better(fit, point, _explore(fit, nothing, rng))
     at = _climb(fit, latent, point, tol, "finish")
-    certificate, _ = certify(at.problem, at.state, _NOISE)
+    certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
     status = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
     solution = Solution(
         at.state,
-        _NOISE,
+        UNIT_NOISE,
         status,
         certificate,
         status is Status.CONVERGED,
@@ -230,3 +253,53 @@ def solve(
         tuple(fit.trace),
     )
     return solution, at.quad
+
+
+def _explore(fit: _Fit, point: Point, rng: np.random.RandomState) -> Point:
+    """Find the structure, in a sample of a large dictionary: climb, then exchange atoms."""
+    latent = fit.latent
+    sample = np.arange(latent.design.shape[1])
+    if sample.size > 2 * SAMPLE:
+        at = expand(latent, fit.hyperprior, point)
+        sample = _sample(at.quad, rng)
+        latent = latent.restrict(sample)
+    at = _climb(fit, latent, point, _ROUGH, "climb")
+    while True:
+        trial = _exchanged(fit, latent, at)
+        if trial is None:
+            break
+        at = trial
+    per_atom = 1 if latent.shared else latent.K
+    active = sample[at.point.active // per_atom] * per_atom + at.point.active % per_atom
+    return Point(active, at.point.v, at.point.f)
+
+
+def _sample(quad: LatentQuadratic, rng: np.random.RandomState) -> IndexArray:
+    """Atoms that correlate with what is not explained, and others drawn at random."""
+    power = np.square(quad.g).reshape(-1, quad.K).max(axis=1)
+    best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
+    usable = quad.diag.reshape(-1, quad.K).max(axis=1) > 0
+    rest = np.setdiff1d(np.flatnonzero(usable), best)
+    drawn = rng.choice(rest, min(SAMPLE - best.size, rest.size), replace=False)
+    return np.sort(np.concatenate([best, drawn]))
+
+
+def _exchanged(fit: _Fit, latent: Latent, at: Expanded) -> Expanded | None:
+    """Exchange atoms on one expansion; None unless that is better on its own."""
+    run = fit.run(at.problem)
+    state = exchange_rounds(run, at.state, UNIT_NOISE, _ROUGH)
+    fit.iterations = run.iterations
+    if state.objective <= at.state.objective + _MARGIN:
+        return None
+    try:
+        trial = _climb(
+            fit, latent, settle(fit, latent, at.moved(state), _ROUGH), _ROUGH, "exchange"
+        )
+    except Breakdown:
+        return None
+    return trial if trial.state.objective > at.state.objective + _MARGIN else None
+
+
+def _better(fit: _Fit, one: Point, other: Point) -> Point:
+    first, second = (expand(fit.latent, fit.hyperprior, point) for point in (one, other))
+    return one if first.state.objective >= second.state.objective else other

@@ -208,7 +208,7 @@ def solve(
     moves, exact = Moves.at(problem, good), True  # exact: no rank-one update since a refresh
     while iteration < max_iter:
         try:
-            plan = _plan(moves, tol)
+            plan = plan_moves(moves, tol)
             fresh = False
             if plan.todo.size == 0:  # nothing left to move: the noise, then the convergence test
                 noise_var = _noise_update(problem, moves, noise)
@@ -217,7 +217,7 @@ def solve(
                     break
                 fresh = True
             else:
-                j = _select(plan, selection, rng, cursor)
+                j = select_move(plan, selection, rng, cursor)
                 cursor = j + 1
                 moves.move(j, float(plan.v[j]))
                 noise_var = moves.noise_var
@@ -271,7 +271,7 @@ class _Plan(NamedTuple):
     best: float
 
 
-def _plan(moves: Moves, tol: float) -> _Plan:
+def plan_moves(moves: Moves, tol: float) -> _Plan:
     """Steps 4 to 8 for every atom at once: theta, the best variance and what it gains."""
     quad, hyperprior = moves.problem.quad, moves.problem.hyperprior
     noise_var, n_targets = moves.noise_var, moves.problem.n_targets
@@ -288,7 +288,7 @@ def _plan(moves: Moves, tol: float) -> _Plan:
     return _Plan(todo, v, gains, float(gains.max(initial=0.0)))
 
 
-def _select(plan: _Plan, selection: str, rng: np.random.RandomState, cursor: int) -> int:
+def select_move(plan: _Plan, selection: str, rng: np.random.RandomState, cursor: int) -> int:
     """Section 4.2: the greatest increase, at random, or the next of an ordered list."""
     if selection == "greedy":
         return int(plan.todo[np.argmax(plan.gains[plan.todo])])

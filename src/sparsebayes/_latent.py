@@ -1,0 +1,148 @@
+"""One fit of latent functions, from checked arrays to a posterior in the units of its user."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes._counting import is_kernel_machine, is_pairwise, recount
+from sparsebayes._samples import gather
+from sparsebayes._settings import resolve_prior
+from sparsebayes._threads import one_blas_thread
+from sparsebayes.design import Design, make_design
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.engine import State, inverse_factor
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import Latent
+from sparsebayes.latent_posterior import LatentPosterior
+from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.likelihoods import Likelihood
+from sparsebayes.problem import Solution
+from sparsebayes.solvers.relinearize import Point
+
+FloatArray = NDArray[np.float64]
+Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
+
+__all__ = ["Inference", "infer"]
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a fit leaves: nothing in it is as long as the data or the dictionary."""
+
+    posterior: LatentPosterior
+    solution: Solution
+    log_evidence: float
+    size: int  # atoms there were to choose from, times latent functions
+    point: Point  # where it ended, for a warm start
+
+    def start(self, size: int) -> Point | None:
+        """Where a new fit may start; None where the dictionary is another one."""
+        return self.point if self.size == size and self.point.active.size else None
+
+
+def infer(
+    X: Any,
+    t: FloatArray,
+    weights: FloatArray | None,
+    dictionary: Any,
+    *,
+    likelihood: Likelihood,
+    shared: bool,
+    fit_intercept: bool,
+    prior: Any,
+    solve: Solve,
+    last: Inference | None,
+    random_state: np.random.RandomState,
+) -> Inference:
+    """Fit the latent functions of a likelihood with the atoms of a dictionary.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (N, d)
+        Inputs.
+    t : ndarray of shape (N,)
+        Targets as ``likelihood.check`` gives them.
+    weights : ndarray of shape (N,) or None
+        Weight of each row, as `checked_weights` gives them.
+    dictionary : Dictionary
+        Candidate atoms.
+    likelihood : Likelihood
+        Likelihood of the targets.
+    shared : bool
+        Whether latent functions share the variance of each atom.
+    fit_intercept : bool
+        Whether each latent function has an intercept.
+    prior : str, float or Hyperprior
+        As in the estimators.
+    solve : callable
+        Takes data, a hyperprior and where to start, or None; returns solution and quadratic.
+    last : Inference or None
+        An earlier fit to start from.
+    random_state : RandomState
+        For k-means centers.
+
+    Returns
+    -------
+    Inference
+        Posterior and solution.
+    """
+    n = int(X.shape[0])
+    samples = gather(X, t[:, None], weights, pairwise=is_pairwise(dictionary))
+    X, weights = samples.X, samples.weights
+    atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
+    K = likelihood.n_latent
+    with one_blas_thread():
+        design = make_design(atoms, X)
+        count = _candidates(design, dictionary, weights, fit_intercept) * (1 if shared else K)
+        hyperprior = resolve_prior(prior, dictionary, samples.total, count)
+        latent = Latent(design, samples.y[:, 0], weights, likelihood, fit_intercept, shared)
+        start = None if last is None else last.start(atoms.size * K)
+        solution, quad = solve(latent, hyperprior, start)
+    counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
+    state = solution.state
+    norm = quad.norm[state.active * quad.group]
+    return Inference(
+        _posterior(state, quad, counted),
+        solution,
+        solution.log_evidence,
+        atoms.size * K,
+        Point(state.active, state.v / norm**2),
+    )
+
+
+def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, center: bool) -> int:
+    """Number of atoms that are not constant; all of them count in a kernel machine."""
+    if is_kernel_machine(dictionary):
+        return design.shape[1]
+    return int(np.count_nonzero(design.moments(weights, center).norm))
+
+
+def _posterior(state: State, quad: LatentQuadratic, atoms: Atoms) -> LatentPosterior:
+    """Keep the active columns, in the order of latent functions and then of the dictionary."""
+    group = quad.group
+    columns = (state.active[:, None] * group + np.arange(group)).ravel()
+    v = np.repeat(state.v, group)
+    a, k = quad.atom(columns), quad.latent(columns)
+    order = np.lexsort((atoms.index[a], k))
+    root = np.zeros((0, 0))
+    if columns.size:
+        root = np.sqrt(v)[:, None] * inverse_factor(state.white).T
+    distinct = np.unique(a)
+    distinct = distinct[np.argsort(atoms.index[distinct], kind="stable")]
+    place = np.empty(quad.size // quad.K, dtype=np.intp)
+    place[distinct] = np.arange(distinct.size)
+    return LatentPosterior(
+        atoms=atoms.restrict(distinct),
+        atom=place[a][order],
+        latent=k[order],
+        norm=quad.norm[columns][order],
+        center=quad.centers(columns)[order],
+        mean=state.mu[order, 0],
+        root=root[order],
+        prior_variance=v[order],
+        offset=quad.offset,
+        offset_root=quad.intercepts.root,
+    )
