@@ -34,8 +34,13 @@ _ROUGH = 0.05  # nats left on the table while structure is sought
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 40  # most turns of mode and variances before the next screen
-_FULL_TURNS = 4  # turns after which steps are halved
-_PATIENCE = 8  # expansions after which they are
+_FULL_TURNS = 4  # turns after which steps are short
+_RETREATS = 8  # halvings of a step that falls
+_FALL = 0.5  # nats by which a new expansion may lie below the last one
+_PATIENCE = 8  # expansions after which they are,
+_STUCK = 0.9  # or as soon as an expansion leaves this much of what the last one left
+_FAINT = 0.03  # variance, for unit norm, at which an atom enters or leaves in short steps
+_INCH = 1.0  # longest short step, in log variances
 _FADED = 0.1  # what is left of an atom that leaves, or there of one that enters, before halving
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 
@@ -130,7 +135,9 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
     return Expanded(Point(active, point.v[usable], mode.f), mode, quad, problem, state)
 
 
-def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
+def settle(
+    fit: _Fit, latent: Latent, origin: Expanded, point: Point, tol: float, short: bool = False
+) -> Point:
     """Mode and variances of the active atoms in turn, until neither moves the other.
 
     Parameters
@@ -139,10 +146,14 @@ def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
         The account.
     latent : Latent
         Data and likelihood.
+    origin : Expanded
+        The last expansion.
     point : Point
-        Where to start.
+        Where it has led to.
     tol : float
         Nats that may be left on the table.
+    short : bool, default=False
+        Whether to take short steps.
 
     Returns
     -------
@@ -150,49 +161,101 @@ def settle(fit: _Fit, latent: Latent, point: Point, tol: float) -> Point:
         Fewer atoms, maybe, and none added.
     """
     per_atom = 1 if latent.shared else latent.K
-    atoms, which = np.unique(point.active // per_atom, return_inverse=True)
+    atoms = np.unique(np.concatenate([origin.point.active, point.active]) // per_atom)
     if not atoms.size:
         return point
     few = latent.restrict(atoms)
-    here = Point(which * per_atom + point.active % per_atom, point.v, point.f)
+    best, here = _renumbered(origin.point, atoms, per_atom), _renumbered(point, atoms, per_atom)
+    height = origin.state.objective
     for turn in range(_TURNS):
-        at = expand(few, fit.hyperprior, here)
+        at = _advance(few, fit.hyperprior, best, height, here)
+        best, height = at.point, at.state.objective
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
-        here = at.moved(end) if turn < _FULL_TURNS else _halfway(at.point, at.moved(end))
-        if end.objective - at.state.objective < tol or fit.exhausted or not here.active.size:
+        here = at.moved(end)
+        if end.objective - height < tol or fit.exhausted:
             break
+        if short or turn >= _FULL_TURNS:
+            here = _inched(at, here)
     active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
     return Point(active, here.v, here.f)
 
 
+def _renumbered(point: Point, atoms: IndexArray, per_atom: int) -> Point:
+    """The same point where only ``atoms`` are counted."""
+    place = np.searchsorted(atoms, point.active // per_atom)
+    return Point(place * per_atom + point.active % per_atom, point.v, point.f)
+
+
+def _advance(
+    latent: Latent, hyperprior: Hyperprior, origin: Point, height: float, target: Point
+) -> Expanded:
+    """Expand at ``target``, or nearer to ``origin`` where that is a fall.
+
+    The quadratic at the origin knows nothing of how the curvature changes: far away its promises
+    can be wrong by any amount.
+    """
+    for _ in range(_RETREATS):
+        try:
+            at = expand(latent, hyperprior, target)
+        except Breakdown:
+            at = None
+        if at is not None and at.state.objective >= height - _FALL:
+            return at
+        target = _halfway(origin, target)
+    return expand(latent, hyperprior, origin)
+
+
 def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
     """Expand, climb and settle until no change gains more than ``tol``."""
+    short, pending = False, np.inf
     for turn in itertools.count():
         at = expand(latent, fit.hyperprior, point)
         certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol) or fit.exhausted:
             return at
+        short = short or turn >= _PATIENCE or certificate.max_gain > _STUCK * pending
+        pending = certificate.max_gain
         # An expansion far from the mode is not worth more than a fraction of what it promises.
         left = max(_STALE * certificate.max_gain, 0.1 * tol)
         run = fit.run(at.problem)
         state = climb(run, at.state, UNIT_NOISE, left, phase)
         fit.iterations = run.iterations
         point = at.moved(state)
-        if turn >= _PATIENCE:
-            point = _halfway(at.point, point)
-        point = settle(fit, latent, point, left)
+        if short:
+            point = _inched(at, point)
+        point = settle(fit, latent, at, point, left, short)
 
 
 def _halfway(old: Point, new: Point) -> Point:
-    """Between two points, in log variances: where full steps go round in circles."""
+    """Between two points, in log variances; atoms of one of them count as fainter in the other."""
+    active, v = _aligned(old, new)
+    v = np.where(v > 0, v, _FADED * v.max(axis=0))
+    return Point(active, np.sqrt(v[0] * v[1]), new.f)
+
+
+def _inched(at: Expanded, new: Point) -> Point:
+    """A short step from an expansion towards where it leads to.
+
+    An expansion may call for an atom that the next one wants to be rid of, and so on for ever. In
+    short steps, atoms fading in and out, variances come to rest where both agree.
+    """
+    active, v = _aligned(at.point, new)
+    norm2 = np.maximum(at.quad.norm[active * at.quad.group] ** 2, np.finfo(float).tiny)
+    faint = _FAINT / norm2
+    fading = (v[1] == 0) & (v[0] <= faint)
+    v = np.maximum(v, faint)
+    step = np.clip(0.5 * np.log(v[1] / v[0]), -_INCH, _INCH)
+    return Point(active[~fading], (v[0] * np.exp(step))[~fading], new.f)
+
+
+def _aligned(old: Point, new: Point) -> tuple[IndexArray, FloatArray]:
+    """Atoms of either point, and their variances in both, zero where an atom is absent."""
     active = np.union1d(old.active, new.active)
     v = np.zeros((2, active.size))
     for row, point in zip(v, (old, new), strict=True):
         row[np.searchsorted(active, point.active)] = point.v
-    present = v > 0
-    v = np.where(present, v, _FADED * v.max(axis=0))
-    return Point(active, np.sqrt(v[0] * v[1]), new.f)
+    return active, v
 
 
 def solve(
@@ -293,7 +356,7 @@ def _exchanged(fit: _Fit, latent: Latent, at: Expanded) -> Expanded | None:
         return None
     try:
         trial = _climb(
-            fit, latent, settle(fit, latent, at.moved(state), _ROUGH), _ROUGH, "exchange"
+            fit, latent, settle(fit, latent, at, at.moved(state), _ROUGH), _ROUGH, "exchange"
         )
     except Breakdown:
         return None
