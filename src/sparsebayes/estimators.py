@@ -1,23 +1,29 @@
-"""Regressors: one number to predict, or several that share their atoms."""
+"""Estimators: the only file that knows scikit-learn's rules."""
 
 import numbers
+import sys
+import time
+import warnings
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsebayes._counting import is_pairwise, takes_sparse
 from sparsebayes._regression import Regression, Start, regress
 from sparsebayes._samples import checked_weights
-from sparsebayes._settings import check_settings, resolve_likelihood
+from sparsebayes._settings import check_settings
+from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, seeded
-from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.likelihoods import Likelihood, Poisson
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
-from sparsebayes.problem import Problem, Solution
+from sparsebayes.problem import Problem, Progress, Solution, Status
 from sparsebayes.solvers import sequential, working_set
 
 FloatArray = NDArray[np.float64]
@@ -25,15 +31,22 @@ FloatArray = NDArray[np.float64]
 __all__ = ["RVR", "SparseBayesRegressor"]
 
 
-class _Regressor(RegressorMixin, Fitting):
-    """What both regressors do."""
+class _Fitting(RegressorMixin, BaseEstimator):
+    """What both regressors do; they differ in how the dictionary is spelled."""
+
+    def _dictionary(self) -> Any:
+        raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        gaussian = isinstance(self.likelihood, str) and self.likelihood == "gaussian"
-        tags.target_tags.multi_output = gaussian
-        tags.target_tags.positive_only = _is_poisson(self.likelihood)
+        tags.input_tags.sparse = takes_sparse(self._spelled())
+        tags.input_tags.pairwise = is_pairwise(self._spelled())
+        tags.target_tags.multi_output = True
         return tags
+
+    def _spelled(self) -> Any:
+        """Return the dictionary as it was given, right or wrong."""
+        raise NotImplementedError
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Find the atoms that the data support.
@@ -43,8 +56,7 @@ class _Regressor(RegressorMixin, Fitting):
         X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
             Inputs; a square matrix where the kernel is "precomputed".
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets. Several targets share their atoms, prior variances and noise variance; only
-            the Gaussian likelihood takes several.
+            Targets. Several targets share their atoms, prior variances and noise variance.
         sample_weight : array-like of shape (n_samples,) or None
             Weights; a weight of two equals a row given twice, a weight of zero one left out.
 
@@ -54,93 +66,104 @@ class _Regressor(RegressorMixin, Fitting):
             The fitted estimator.
         """
         check_settings(self)
-        likelihood = resolve_likelihood(self.likelihood)
-        dictionary, X, y = self._checked_pair(
-            X, y, multi_output=likelihood is None, y_numeric=True
-        )
-        weights = checked_weights(sample_weight, X.shape[0])
-        if likelihood is None:
-            targets = np.asarray(y, dtype=np.float64)
-            solution = self._fit_gaussian(X, targets, weights, dictionary)
-        else:
-            solution = self._fit_latent(X, y, weights, dictionary, likelihood)
-        self._warn(solution)
-        return self
-
-    def _fit_gaussian(
-        self, X: Any, y: FloatArray, weights: FloatArray | None, dictionary: Any
-    ) -> Solution:
-        """Fit with normal noise of one variance, estimated unless it is given."""
-        rng = seeded(self.random_state)
-        last = getattr(self, "_last", None)
-        result = regress(
+        dictionary = self._dictionary()
+        X, y = validate_data(
+            self,
             X,
-            y.reshape(len(y), -1),
-            weights,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        if is_pairwise(dictionary) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel matrix must be square, but X has shape {X.shape}; for "
+                "kernels at other centers, fit SparseBayesRegressor(prior='flat') on the matrix."
+            )
+        rng = _seeded(self.random_state)
+        targets = np.asarray(y, dtype=np.float64)
+        result = regress(
+            _canonical(X),
+            targets.reshape(len(targets), -1),
+            checked_weights(sample_weight, X.shape[0]),
             dictionary,
-            single=y.ndim == 1,
+            single=targets.ndim == 1,
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
             noise_variance=self.noise_variance,
             solve=partial(self._solve, rng),
-            last=last if self.warm_start and isinstance(last, Regression) else None,
+            last=getattr(self, "_last", None) if self.warm_start else None,
             random_state=rng,
         )
-        posterior = result.posterior
-        estimated = posterior.noise_variance * posterior.scale**2
-        fitted = {
-            "noise_variance_": float(self.noise_variance or estimated),
-            "log_marginal_likelihood_": result.log_evidence,
-        }
-        self._keep(result.solution, posterior, fitted)
-        self._last = result
-        return result.solution
-
-    def _fit_latent(
-        self,
-        X: Any,
-        y: Any,
-        weights: FloatArray | None,
-        dictionary: Any,
-        likelihood: Likelihood,
-    ) -> Solution:
-        """Fit the latent function of another likelihood, by Laplace's approximation."""
-        t = likelihood.check(y)
-        if _is_poisson(likelihood) and not (t if weights is None else t * weights).any():
-            raise ValueError(
-                "y holds no count above zero (with a weight above zero): no rate is small enough "
-                "to be the most probable one."
+        self._keep(result)
+        if result.solution.status is not Status.CONVERGED:
+            warnings.warn(
+                f"{type(self).__name__}: {result.solution.status.value}",
+                ConvergenceWarning,
+                stacklevel=2,
             )
-        result = self._infer(X, t, weights, dictionary, likelihood)
-        fitted = {"log_marginal_likelihood_": result.log_evidence, "likelihood_": likelihood}
-        self._keep(result.solution, result.posterior, fitted)
-        return result.solution
+        return self
 
     def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
-        reporter = self._reporter(noise=True)
-        settings = self._solver_settings(rng, reporter)
-        solver = sequential if "selection" in settings else working_set
-        solution = solver.solve(problem, start=start, **settings)
+        reporter = _Reporter(type(self).__name__, int(self.verbose)) if self.verbose else None
+        settings: dict[str, Any] = {
+            "tol": float(self.tol),
+            "max_iter": int(self.max_iter),
+            # A fit is repeatable unless it is asked not to be.
+            "random_state": np.random.RandomState(0) if self.random_state is None else rng,
+            "start": start,
+            "report": reporter,
+        }
+        name, _, selection = self.solver.partition("-")
+        if name == "sequential":
+            solution = sequential.solve(problem, selection=selection or "greedy", **settings)
+        else:
+            solution = working_set.solve(problem, n_restarts=int(self.n_restarts), **settings)
         if reporter is not None:
             reporter.close(solution)
         return solution
 
-    def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
-        for name in ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_"):
-            self.__dict__.pop(name, None)  # of another fit
-        super()._restore(posterior, fitted)
+    def _keep(self, result: Regression) -> None:
+        solution, posterior = result.solution, result.posterior
+        estimated = posterior.noise_variance * posterior.scale**2
+        fitted = {
+            "noise_variance_": float(self.noise_variance or estimated),
+            "log_marginal_likelihood_": result.log_evidence,
+            "certificate_": solution.certificate,
+            "converged_": solution.converged,
+            "n_iter_": solution.n_iter,
+        }
+        self._restore(posterior, fitted)
+        self.solution_ = solution
+        self._last = result
+
+    def _restore(self, posterior: Posterior, fitted: dict[str, Any]) -> None:
+        """Set the fitted attributes that a posterior determines."""
+        self.posterior_ = posterior
+        for name, value in fitted.items():
+            setattr(self, name, value)
         self.relevance_ = posterior.atoms.index
         self.weights_ = posterior.weights
         self.prior_variance_ = posterior.weight_variance
         self.covariance_ = posterior.covariance
-        latent = isinstance(posterior, LatentPosterior)
-        self.intercept_ = float(posterior.intercept[0]) if latent else posterior.intercept
+        self.intercept_ = posterior.intercept
+        for name in ("coef_", "relevance_vectors_"):
+            self.__dict__.pop(name, None)
         if isinstance(posterior.atoms, LinearAtoms):
             coef = np.zeros((posterior.atoms.count, *self.weights_.shape[1:]))
             coef[posterior.atoms.index] = self.weights_
             self.coef_ = coef if coef.ndim == 1 else coef.T
         if hasattr(posterior.atoms, "centers"):
             self.relevance_vectors_ = posterior.atoms.centers
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return _canonical(
+            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        )
 
     def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the target.
@@ -152,13 +175,12 @@ class _Regressor(RegressorMixin, Fitting):
         return_std : bool, default=False
             Whether to return the standard deviation of the target, noise included.
         return_cov : bool, default=False
-            Whether to return the covariance of the targets, noise included; only for the Gaussian
-            likelihood.
+            Whether to return the covariance of the targets, noise included.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictive mean: of counts, for the Poisson likelihood.
+            Predictive mean.
         std : ndarray of the same shape
             Only with ``return_std``.
         cov : ndarray of shape (n_samples, n_samples)
@@ -167,20 +189,12 @@ class _Regressor(RegressorMixin, Fitting):
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
-        if isinstance(self.posterior_, LatentPosterior):
-            if return_cov:
-                raise ValueError(
-                    f"return_cov is not available for likelihood={self.likelihood!r}: use "
-                    "return_std, or the covariance of draws of sample_y."
-                )
-            target = self.likelihood_.predictive(*self.posterior_.spread(X))
-            return (target.mean, target.std) if return_std else target.mean
         if return_std:
             return self.posterior_.spread(X, noise=True)
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
-    def predict_distribution(self, X: ArrayLike) -> Any:
+    def predict_distribution(self, X: ArrayLike) -> Normal:
         """Predict the distribution of the target.
 
         Parameters
@@ -190,13 +204,10 @@ class _Regressor(RegressorMixin, Fitting):
 
         Returns
         -------
-        Normal or Counts
-            With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` (of counts
-            ``logpmf``) and ``sample``; what the ``predictive`` of your own likelihood returns.
+        Normal
+            With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` and ``sample``.
         """
         X = self._checked(X)
-        if isinstance(self.posterior_, LatentPosterior):
-            return self.likelihood_.predictive(*self.posterior_.spread(X))
         mean, std = self.posterior_.spread(X, noise=True)
         return Normal(mean, std, self.posterior_.spread(X, noise=False)[1])
 
@@ -214,27 +225,32 @@ class _Regressor(RegressorMixin, Fitting):
         random_state : int, RandomState or None, default=0
             Source of randomness.
         noise : bool, default=False
-            Whether to draw targets around the functions: with Gaussian noise, or counts.
+            Whether to add observation noise.
 
         Returns
         -------
         ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
-            Each column is one function, so values in it are correlated as the posterior says. For
-            the Poisson likelihood it is a function of rates: what the mean of the target would be
-            if the weights were known.
+            Each column is one function, so values in it are correlated as the posterior says.
         """
         if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
-        X, rng = self._checked(X), seeded(random_state)
-        if not isinstance(self.posterior_, LatentPosterior):
-            return self.posterior_.sample(X, int(n_samples), rng, noise=bool(noise))
-        latent = self.posterior_.sample(X, int(n_samples), rng)[:, 0]
-        known = self.likelihood_.predictive(latent.reshape(-1, 1), np.zeros((latent.size, 1, 1)))
-        draws = known.sample(1, rng)[0] if noise else known.mean
-        return np.asarray(draws, dtype=np.float64).reshape(latent.shape)
+        X = self._checked(X)
+        return self.posterior_.sample(X, int(n_samples), _seeded(random_state), noise=bool(noise))
+
+    def save(self, path: Any) -> None:
+        """Write a model file of arrays and JSON; `sparsebayes.load` reads it without running code.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write; an existing file is replaced.
+        """
+        from sparsebayes.persistence import save
+
+        save(self, path)
 
 
-class SparseBayesRegressor(_Regressor, OnDictionary):
+class SparseBayesRegressor(_Fitting):
     """Sparse Bayesian regression on any dictionary of atoms.
 
     From the atoms of the dictionary it keeps the few that the data support, estimates the noise,
@@ -330,7 +346,6 @@ default="auto"
         fit_intercept: bool = True,
         prior: Any = "auto",
         noise_variance: float | None = None,
-        likelihood: Any = "gaussian",
         solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -343,7 +358,6 @@ default="auto"
         self.fit_intercept = fit_intercept
         self.prior = prior
         self.noise_variance = noise_variance
-        self.likelihood = likelihood
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -352,9 +366,26 @@ default="auto"
         self.random_state = random_state
         self.verbose = verbose
 
+    def _dictionary(self) -> Any:
+        if isinstance(self.dictionary, str):
+            if self.dictionary != "linear":
+                raise ValueError(
+                    'dictionary must be "linear" or a dictionary such as Kernel("rbf"), '
+                    f"got {self.dictionary!r}."
+                )
+            return Linear()
+        if isinstance(self.dictionary, type) or not hasattr(self.dictionary, "bind"):
+            raise TypeError(
+                'dictionary must be "linear" or an object of sparsebayes.dictionaries such as '
+                f'Kernel("rbf"), got {self.dictionary!r}.'
+            )
+        return self.dictionary
+
+    def _spelled(self) -> Any:
+        return self.dictionary
 
 
-class RVR(_Regressor, OnKernel):
+class RVR(_Fitting):
     """Relevance vector regression, spelled as scikit-learn's SVR.
 
     A kernel is centered at every training row (or at ``centers``); the fit keeps the few that the
@@ -418,7 +449,6 @@ certificate_, converged_, n_iter_, solution_, posterior_, n_features_in_, featur
         fit_intercept: bool = True,
         prior: Any = "auto",
         noise_variance: float | None = None,
-        likelihood: Any = "gaussian",
         solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 10_000,
@@ -436,7 +466,6 @@ certificate_, converged_, n_iter_, solution_, posterior_, n_features_in_, featur
         self.fit_intercept = fit_intercept
         self.prior = prior
         self.noise_variance = noise_variance
-        self.likelihood = likelihood
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -445,3 +474,62 @@ certificate_, converged_, n_iter_, solution_, posterior_, n_features_in_, featur
         self.random_state = random_state
         self.verbose = verbose
 
+    def _dictionary(self) -> Any:
+        return Kernel(
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            centers=self.centers,
+        )
+
+    def _spelled(self) -> Any:
+        return self._dictionary()
+
+
+class _Reporter:
+    """Prints progress to stderr: every step, or one in half a second, and how it ended."""
+
+    def __init__(self, name: str, verbose: int) -> None:
+        self.name = name
+        self.interval = 0.0 if verbose > 1 else 0.5
+        self.begun = self.last = time.perf_counter()
+
+    def __call__(self, line: Progress) -> None:
+        now = time.perf_counter()
+        if now - self.last >= self.interval:
+            self.last = now
+            self._say(
+                f"{line.phase:<8}  atoms {line.n_active:5d}  objective {line.objective:14.6f}  "
+                f"noise {line.noise_var:9.3g}  best gain {line.max_gain:9.3g}"
+            )
+
+    def close(self, solution: Solution) -> None:
+        """Say how the fit ended."""
+        self._say(
+            f"{solution.state.active.size} atoms, {solution.n_iter} iterations, "
+            f"{solution.status.value}"
+        )
+
+    def _say(self, text: str) -> None:
+        spent = time.perf_counter() - self.begun
+        print(f"[{self.name}] {spent:7.1f} s  {text}", file=sys.stderr)
+
+
+def _seeded(random_state: Any) -> np.random.RandomState:
+    try:
+        rng: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state must be None, an integer or a RandomState, got {random_state!r}."
+        ) from None
+    return rng
+
+
+def _canonical(X: Any) -> Any:
+    """Sum entries of a sparse matrix that were stored in parts; never in the user's own copy."""
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
