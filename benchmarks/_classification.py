@@ -196,12 +196,12 @@ def _table(path: Any) -> tuple[Array, Labels]:
 
 
 def widths(X: Array, coarse: bool = False) -> Array:
-    """Kernel widths r to choose from: from a third to six times the root of the dimension.
+    """Kernel widths r to choose from: a third to six times the root of the inputs' variance.
 
-    For inputs of variance one the typical distance of two rows is sqrt(2 d).
+    That is the root of the dimension where every input has variance one.
     """
     exponents = np.arange(-1.5, 2.6, 1.0 if coarse else 0.5)
-    return np.asarray(np.sqrt(X.shape[1]) * 2.0**exponents)
+    return np.asarray(np.sqrt(X.var(axis=0).sum()) * 2.0**exponents)
 
 
 def folds(split: Split, seed: int = 0) -> Iterator[Split]:
