@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._harness import SHARED
@@ -105,7 +106,6 @@ def brier(proba: Array, y: Labels) -> Array:
 class Reliability:
     """Stated probabilities and observed frequencies in bins of equal width."""
 
-    edges: Array
     count: NDArray[np.int64]
     stated: Array
     observed: Array
@@ -130,7 +130,16 @@ def reliability(proba: Array, y: Labels, bins: int = 10) -> Reliability:
     with np.errstate(invalid="ignore"):
         mean = np.bincount(which, stated, bins) / count
         observed = np.bincount(which, hit, bins) / count
-    return Reliability(edges, count, mean, observed)
+    return Reliability(count, mean, observed)
+
+
+def chance(proba: Array, draws: int = 100, seed: int = 0) -> float:
+    """The expected calibration error that these probabilities would have if they were exact."""
+    rng = np.random.default_rng(seed)
+    total = np.cumsum(proba, axis=1)
+    u = rng.uniform(size=(draws, len(proba), 1))
+    labels = np.minimum((u > total).sum(axis=2), proba.shape[1] - 1)
+    return float(np.mean([reliability(proba, y).error for y in labels]))
 
 
 def standard_error(values: Array | list[float]) -> float:
@@ -178,7 +187,7 @@ def splits(name: str) -> list[Split]:
     return [Split(*train, *test)]
 
 
-def _path(name: str) -> Any:
+def _path(name: str) -> Path:
     files = {
         "pima": "pima/pima_tr.csv",
         "ripley": "ripley/synth_tr.csv",
@@ -187,7 +196,7 @@ def _path(name: str) -> Any:
     return DATA / files.get(name, f"ida/{name}.npz")
 
 
-def _table(path: Any) -> tuple[Array, Labels]:
+def _table(path: Path) -> tuple[Array, Labels]:
     values = np.loadtxt(path, delimiter=",", skiprows=1)
     return values[:, :-1], values[:, -1].astype(np.int64)
 
@@ -195,13 +204,24 @@ def _table(path: Any) -> tuple[Array, Labels]:
 # Widths by cross-validation
 
 
-def widths(X: Array, coarse: bool = False) -> Array:
+def widths(name: str, X: Array) -> list[float]:
     """Kernel widths r to choose from: a third to six times the root of the inputs' variance.
 
-    That is the root of the dimension where every input has variance one.
+    That is the root of the dimension where every input has variance one. USPS is large and errs far
+    more at both ends: only the middle five.
     """
-    exponents = np.arange(-1.5, 2.6, 1.0 if coarse else 0.5)
-    return np.asarray(np.sqrt(X.var(axis=0).sum()) * 2.0**exponents)
+    grid = np.sqrt(X.var(axis=0).sum()) * 2.0 ** np.arange(-1.5, 2.6, 0.5)
+    return [float(r) for r in (grid[2:7] if name == "usps" else grid)]
+
+
+def selection_sets(name: str, sets: list[Split], count: int = 5, rows: int = 1500) -> list[Split]:
+    """What to choose settings on: the first training sets; of USPS some rows of each class."""
+    if name != "usps":
+        return sets[:count]
+    X, _, y, _ = train_test_split(
+        sets[0].X, sets[0].y, train_size=rows, stratify=sets[0].y, random_state=0
+    )
+    return [Split(X, y, sets[0].X_test, sets[0].y_test)]
 
 
 def folds(split: Split, seed: int = 0) -> Iterator[Split]:
