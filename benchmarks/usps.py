@@ -1,0 +1,179 @@
+"""USPS digits, 7291 x 256, ten classes: time and peak memory of training beside SVC's.
+
+Every machine is trained in a process of its own, so that its peak is its own. Gaussian kernel
+exp(-|x - z|^2 / r^2) of one width for all. ``--rows`` trains on part of the data for a first look.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import train_test_split
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
+
+from benchmarks._classification import Array, Split, absent, log_loss, splits
+from benchmarks._harness import Report, Run, argument_parser
+from benchmarks.predict import peak_rss
+
+WIDTH = 11.0  # the width of the smallest cross-validated error in reproduce.tipping2001
+C = 10.0
+MB = 1e6
+TIME_TARGET = 600.0  # seconds
+MEMORY_TARGET = 4e9  # bytes
+OWN = ("RVC, multinomial", "RVC, multinomial, shared", "RVC, one-vs-rest")
+KINDS = ("SVC", "SVC, one-vs-rest", "SVC, calibrated", *OWN)
+
+COLUMNS = {
+    "": "",
+    "CPU s": ".1f",
+    "wall s": ".1f",
+    "x SVC": ".2f",
+    "peak MB": ".0f",
+    "of the fit": ".0f",
+    "error %": ".2f",
+    "log-loss": ".4f",
+    "vectors": "d",
+    "distinct": "d",
+    "evidence": ".1f",
+    "converged": "",
+}
+
+
+def machine(kind: str, width: float) -> Any:
+    gamma = 1 / width**2
+    svc = SVC(C=C, gamma=gamma)
+    if not kind.startswith("RVC"):
+        wrapped = {
+            "SVC": svc,
+            "SVC, one-vs-rest": OneVsRestClassifier(svc),
+            "SVC, calibrated": CalibratedClassifierCV(svc, cv=5),
+        }
+        return wrapped[kind]
+    RVC = import_module("sparsebayes").RVC
+    rvc = RVC(gamma=gamma, prior="flat", shared=kind.endswith("shared"), random_state=0)
+    return OneVsRestClassifier(rvc) if kind.endswith("rest") else rvc
+
+
+def vectors(model: Any) -> list[Array]:
+    """One array of relevance or support vectors for each machine or class."""
+    if hasattr(model, "calibrated_classifiers_"):
+        return [m.estimator.support_vectors_ for m in model.calibrated_classifiers_]
+    if hasattr(model, "estimators_"):
+        return [part for m in model.estimators_ for part in vectors(m)]
+    if isinstance(model, SVC):
+        return [model.support_vectors_]
+    found = model.relevance_vectors_
+    return found if isinstance(found, list) else [found]
+
+
+def data(rows: int | None) -> Split:
+    whole = splits("usps")[0]
+    if rows is None:
+        return whole
+    X, _, y, _ = train_test_split(
+        whole.X, whole.y, train_size=rows, stratify=whole.y, random_state=0
+    )
+    return Split(X, y, whole.X_test, whole.y_test)
+
+
+def child(kind: str, width: float, rows: int | None) -> dict[str, Any]:
+    """Train one machine in this process."""
+    usps = data(rows)
+    model = machine(kind, width)
+    before = peak_rss()
+    run = Run()
+    run.once(lambda: model.fit(usps.X, usps.y))
+    # Before predicting and scoring, which are not training.
+    peak = peak_rss()
+    found = vectors(model)
+    parts = getattr(model, "estimators_", [model])
+    # One-vs-rest probabilities are normalized to sum to one by scikit-learn.
+    proba = model.predict_proba(usps.X_test) if hasattr(model, "predict_proba") else None
+    return {
+        "CPU s": run.cpu,
+        "wall s": run.wall,
+        "peak MB": peak / MB,
+        "of the fit": (peak - before) / MB,
+        "error %": 100 * float(np.mean(model.predict(usps.X_test) != usps.y_test)),
+        "log-loss": None if proba is None else float(log_loss(proba, usps.y_test).mean()),
+        "vectors": sum(map(len, found)),
+        "distinct": len(np.unique(np.vstack(found), axis=0)),
+        "evidence": getattr(model, "log_marginal_likelihood_", None),
+        "converged": ("yes" if all(part.converged_ for part in parts) else "no")
+        if hasattr(parts[0], "converged_")
+        else None,
+        "messages": run.messages,
+    }
+
+
+def measure(kind: str, width: float, rows: int | None, limit: float) -> dict[str, Any]:
+    """Run `child` in a fresh process, with the threads pinned as they are here."""
+    task = json.dumps([kind, width, rows])
+    command = [sys.executable, "-m", "benchmarks.usps", "--child", task]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"messages": [f"passed {limit:.0f} s and was stopped"]}
+    if done.returncode:
+        # A process that the system ends for want of memory says nothing.
+        said = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
+        return {"messages": [f"failed: {said[-1]}"]}
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def judge(report: Report, row: dict[str, Any]) -> None:
+    """Time and memory of one of our machines."""
+    seconds, peak = row.get("wall s"), row.get("peak MB")
+    short = seconds is not None and seconds <= TIME_TARGET
+    small = peak is not None and peak * MB <= MEMORY_TARGET
+    measured = "not measured"
+    report.judge(f"{row['']}: under 10 minutes", short, f"{seconds:.0f} s" if seconds else measured)
+    report.judge(f"{row['']}: under 4 GB", small, f"{peak:.0f} MB" if peak else measured)
+
+
+def main() -> None:
+    parser = argument_parser("USPS: time and peak memory of training", 1)
+    parser.add_argument("--only", nargs="+", metavar="KIND", choices=KINDS, default=KINDS)
+    parser.add_argument("--width", type=float, default=WIDTH, help="r of the kernel")
+    parser.add_argument("--rows", type=int, help="train on so many of the 7291")
+    parser.add_argument("--limit", type=float, default=1800.0, help="seconds for one machine")
+    parser.add_argument("--child", metavar="JSON", help="used by the benchmark itself")
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(child(*json.loads(args.child)), default=float))
+        return
+    report = Report.open(f"USPS, ten classes, r = {args.width:g}, C of SVC = {C:g}", args.threads)
+    if reason := absent("usps"):
+        print(reason)
+        return
+    rows = []
+    for kind in args.only:
+        found = measure(kind, args.width, args.rows, args.limit)
+        for message in found.pop("messages"):
+            print(f"  {kind}: {message.splitlines()[0][:150]}")
+        print(f"  {kind}: {found.get('wall s', np.nan):.1f} s", flush=True)
+        rows.append({"": kind} | found)
+    clock = "CPU s" if args.threads == 1 else "wall s"
+    svc = next((row.get(clock) for row in rows if row[""] == "SVC"), None)
+    for row in rows:
+        row["x SVC"] = row[clock] / svc if svc and clock in row else None
+    size = 7291 if args.rows is None else args.rows
+    report.show(f"N = {size}; peak of the whole process, and its growth by the fit", rows, COLUMNS)
+    if args.rows is None:
+        for row in rows:
+            if row[""] in OWN:
+                judge(report, row)
+    else:
+        print("on part of the data: no verdicts")
+    report.close(args.json)
+
+
+if __name__ == "__main__":
+    main()
