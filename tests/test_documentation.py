@@ -71,8 +71,9 @@ def test_commands_exist(page):
     inline = re.findall(r"`([^`\n]+)`", text)
     for target in re.findall(r"^make (?:\w+=\S+ )*(\w+)", "\n".join(lines + inline), re.MULTILINE):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
-    for module in re.findall(r"python -m benchmarks\.(\w+)", text):
-        assert (ROOT / "benchmarks" / f"{module}.py").exists(), module
+    for module in re.findall(r"python -m benchmarks\.([\w.]*\w)", text):
+        path = ROOT / "benchmarks" / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
 
 
 @every_page
