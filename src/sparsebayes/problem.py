@@ -48,6 +48,11 @@ class Status(enum.Enum):
         "atoms are nearly collinear. Increase tol, use fewer or narrower atoms, or give "
         "noise_variance."
     )
+    UNSETTLED = (
+        "expansions of the likelihood at successive modes disagree about single atoms, by the "
+        "certificate's max_gain: the model is as good as Laplace's approximation can tell. "
+        "Increase tol, or use another prior or more data."
+    )
     BREAKDOWN = (
         "a factorization failed and the last good state was kept: the atoms are too nearly "
         "collinear. Use fewer or narrower atoms, or give noise_variance."

@@ -7,7 +7,6 @@
 4. Expand again, until the certificate holds for the last expansion.
 """
 
-import itertools
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.exchange import exchange_rounds
-from sparsebayes.solvers.newton import Noise, newton
+from sparsebayes.solvers.newton import Noise, derivatives, newton
 from sparsebayes.solvers.working_set import SAMPLE
 
 FloatArray = NDArray[np.float64]
@@ -33,14 +32,14 @@ UNIT_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes th
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _STEPS = 5  # Newton steps on the variances between modes
-_TURNS = 40  # most turns of mode and variances before the next screen
+_TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
 _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.5  # nats by which a new expansion may lie below the last one
+_EXPANSIONS = 25  # after which expansions are said to disagree
 _PATIENCE = 8  # expansions after which they are,
 _STUCK = 0.9  # or as soon as an expansion leaves this much of what the last one left
 _FAINT = 0.03  # variance, for unit norm, at which an atom enters or leaves in short steps
-_INCH = 1.0  # longest short step, in log variances
 _FADED = 0.1  # what is left of an atom that leaves, or there of one that enters, before halving
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 
@@ -167,17 +166,55 @@ def settle(
     few = latent.restrict(atoms)
     best, here = _renumbered(origin.point, atoms, per_atom), _renumbered(point, atoms, per_atom)
     height = origin.state.objective
-    for turn in range(_TURNS):
+    if short:
+        here = _balance(fit, few, _advance(few, fit.hyperprior, best, height, here), tol)
+    for turn in range(0 if short else _TURNS):
         at = _advance(few, fit.hyperprior, best, height, here)
         best, height = at.point, at.state.objective
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
         here = at.moved(end)
         if end.objective - height < tol or fit.exhausted:
             break
-        if short or turn >= _FULL_TURNS:
-            here = _inched(at, here)
+        if turn >= _FULL_TURNS:
+            here = _inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS))
     active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
     return Point(active, here.v, here.f)
+
+
+def _balance(fit: _Fit, latent: Latent, at: Expanded, tol: float) -> Point:
+    """Variances at which the gradient of their own expansion vanishes, by Broyden's method.
+
+    The Hessian of an expansion does not know how the curvature of the likelihood moves with the
+    mode; where that matters, turns of mode and variances circle around the balance. Broyden's
+    updates learn it from the gradients seen. Atoms may leave, none is deleted for being worth
+    nothing to a single expansion.
+    """
+    J: FloatArray | None = None
+    step = before = np.empty(0)
+    for _ in range(_TURNS):
+        gram = at.quad.gram(at.state.active)
+        gradient, H = derivatives(gram, fit.hyperprior, at.state.v, UNIT_NOISE, at.state.white)
+        fit.iterations += 1
+        stays = (at.state.v > _FAINT) | (gradient > 0)
+        if not stays.all():
+            point = at.point
+            at = expand(latent, fit.hyperprior, Point(point.active[stays], point.v[stays], point.f))
+            J = None
+            continue
+        if J is not None:
+            J = J + np.outer(gradient - before - J @ step, step) / float(step @ step)
+        if J is None or float(gradient @ np.linalg.solve(J, gradient)) >= 0:
+            values, vectors = np.linalg.eigh(H)
+            J = -(vectors * np.maximum(np.abs(values), 1e-5)) @ vectors.T
+        step = -np.linalg.solve(J, gradient)
+        if 0.5 * float(gradient @ step) < tol or fit.exhausted or not step.size:
+            break
+        step *= min(1.0, 1.0 / float(np.abs(step).max()))
+        before = gradient
+        at = expand(
+            latent, fit.hyperprior, Point(at.point.active, at.point.v * np.exp(step), at.point.f)
+        )
+    return at.point
 
 
 def _renumbered(point: Point, atoms: IndexArray, per_atom: int) -> Point:
@@ -208,12 +245,16 @@ def _advance(
 def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
     """Expand, climb and settle until no change gains more than ``tol``."""
     short, pending = False, np.inf
-    for turn in itertools.count():
+    best: Expanded | None = None
+    least = np.inf
+    for turn in range(_EXPANSIONS):
         at = expand(latent, fit.hyperprior, point)
         certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol) or fit.exhausted:
             return at
+        if best is None or certificate.max_gain < least:
+            best, least = at, certificate.max_gain
         short = short or turn >= _PATIENCE or certificate.max_gain > _STUCK * pending
         pending = certificate.max_gain
         # An expansion far from the mode is not worth more than a fraction of what it promises.
@@ -223,8 +264,10 @@ def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> E
         fit.iterations = run.iterations
         point = at.moved(state)
         if short:
-            point = _inched(at, point)
+            point = _inched(at, point, 1.0)
         point = settle(fit, latent, at, point, left, short)
+    assert best is not None
+    return best
 
 
 def _halfway(old: Point, new: Point) -> Point:
@@ -234,19 +277,21 @@ def _halfway(old: Point, new: Point) -> Point:
     return Point(active, np.sqrt(v[0] * v[1]), new.f)
 
 
-def _inched(at: Expanded, new: Point) -> Point:
+def _inched(at: Expanded, new: Point, longest: float) -> Point:
     """A short step from an expansion towards where it leads to.
 
     An expansion may call for an atom that the next one wants to be rid of, and so on for ever. In
-    short steps, atoms fading in and out, variances come to rest where both agree.
+    short steps, atoms fading out, variances come to rest where both agree.
     """
     active, v = _aligned(at.point, new)
     norm2 = np.maximum(at.quad.norm[active * at.quad.group] ** 2, np.finfo(float).tiny)
     faint = _FAINT / norm2
-    fading = (v[1] == 0) & (v[0] <= faint)
-    v = np.maximum(v, faint)
-    step = np.clip(0.5 * np.log(v[1] / v[0]), -_INCH, _INCH)
-    return Point(active[~fading], (v[0] * np.exp(step))[~fading], new.f)
+    gone = (v[1] == 0) & (v[0] <= faint)
+    came = v[0] == 0  # at its full variance: with a price on it, a faint atom is worth nothing
+    v[0] = np.where(came, v[1], v[0])
+    v[1] = np.maximum(v[1], faint)
+    step = np.clip(0.5 * np.log(v[1] / v[0]), -longest, longest)
+    return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.f)
 
 
 def _aligned(old: Point, new: Point) -> tuple[IndexArray, FloatArray]:
@@ -305,16 +350,12 @@ def solve(
         point = _better(fit, point, _explore(fit, nothing, rng))
     at = _climb(fit, latent, point, tol, "finish")
     certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
-    status = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
-    solution = Solution(
-        at.state,
-        UNIT_NOISE,
-        status,
-        certificate,
-        status is Status.CONVERGED,
-        fit.iterations,
-        tuple(fit.trace),
-    )
+    status = Status.MAX_ITER if fit.exhausted else Status.UNSETTLED
+    converged = certificate.holds(tol)
+    if converged:
+        status = Status.CONVERGED
+    trace = tuple(fit.trace)
+    solution = Solution(at.state, UNIT_NOISE, status, certificate, converged, fit.iterations, trace)
     return solution, at.quad
 
 
