@@ -197,6 +197,26 @@ class Bernoulli:
         slope = sign * np.where(margin > 0, small, 1.0) / total
         return Expansion(value, slope[:, None], (small / total / total)[:, None, None])
 
+    def predictive(self, mean: FloatArray, covariance: FloatArray) -> Any:
+        """Average the sigmoid over the latent function.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n, 1)
+            Means of the latent function.
+        covariance : ndarray of shape (n, 1, 1)
+            Its variances.
+
+        Returns
+        -------
+        Categorical
+            Probabilities of 0 and 1.
+        """
+        from sparsebayes.latent_integrals import log_mean_sigmoid
+        from sparsebayes.predictive import Categorical
+
+        return Categorical(log_mean_sigmoid(mean[:, 0], covariance[:, 0, 0]))
+
 
 @dataclass(frozen=True)
 class Multinomial:
@@ -282,6 +302,26 @@ class Multinomial:
         slope[rows, label] = p.sum(axis=1)
         return Expansion(value, slope, curvature)
 
+    def predictive(self, mean: FloatArray, covariance: FloatArray) -> Any:
+        """Average the softmax over the latent functions.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n, K)
+            Means of the latent functions.
+        covariance : ndarray of shape (n, K, K)
+            Their covariances.
+
+        Returns
+        -------
+        Categorical
+            Probabilities of the classes.
+        """
+        from sparsebayes.latent_integrals import log_mean_softmax
+        from sparsebayes.predictive import Categorical
+
+        return Categorical(log_mean_softmax(mean, covariance))
+
 
 @dataclass(frozen=True)
 class Poisson:
@@ -349,6 +389,25 @@ class Poisson:
             beyond = np.minimum(log_rate - near, _LARGEST_EXCESS)
             value += beyond * (slope - 0.5 * rate * beyond)
         return Expansion(value, (slope - rate * beyond)[:, None], rate[:, None, None])
+
+    def predictive(self, mean: FloatArray, covariance: FloatArray) -> Any:
+        """Average the Poisson distribution over its rate.
+
+        Parameters
+        ----------
+        mean : ndarray of shape (n, 1)
+            Means of the latent function.
+        covariance : ndarray of shape (n, 1, 1)
+            Its variances.
+
+        Returns
+        -------
+        Counts
+            Distribution of the counts.
+        """
+        from sparsebayes.predictive import Counts
+
+        return Counts(mean[:, 0], np.sqrt(covariance[:, 0, 0]))
 
 
 def log_density_of_best_rate(t: FloatArray) -> FloatArray:

@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from sparsebayes.predictive_classes import Categorical
+from sparsebayes.predictive_counts import Counts
+
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Normal"]
+__all__ = ["Categorical", "Counts", "Normal"]
 
 
 @dataclass(frozen=True, eq=False)
