@@ -20,6 +20,7 @@ from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Solution
+from sparsebayes.quadratic import members
 from sparsebayes.solvers.relinearize import Point
 
 FloatArray = NDArray[np.float64]
@@ -123,7 +124,7 @@ def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, cen
 def _posterior(state: State, quad: LatentQuadratic, atoms: Atoms) -> LatentPosterior:
     """Keep the active columns, in the order of latent functions and then of the dictionary."""
     group = quad.group
-    columns = (state.active[:, None] * group + np.arange(group)).ravel()
+    columns = members(state.active, group)
     v = np.repeat(state.v, group)
     a, k = quad.atom(columns), quad.latent(columns)
     order = np.lexsort((atoms.index[a], k))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
 
-from sparsebayes.hyperpriors import Hyperprior, gain
+from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.quadratic import Gram, Quadratic
 
 FloatArray = NDArray[np.float64]
@@ -71,14 +71,19 @@ class State:
         return self.white.log_evidence
 
     @property
+    def _v_columns(self) -> FloatArray:
+        """Variances of columns: several where they share one."""
+        return per_column(self.v, len(self.white.z))
+
+    @property
     def mu(self) -> FloatArray:
         """Posterior mean of the weights, shape (m, T)."""
-        return np.sqrt(self.v)[:, None] * self.white.z
+        return np.sqrt(self._v_columns)[:, None] * self.white.z
 
     @property
     def Sigma(self) -> FloatArray:
         """Posterior covariance of the weights, shape (m, m)."""
-        root = np.sqrt(self.v)
+        root = np.sqrt(self._v_columns)
         return root[:, None] * self.white.W * root
 
     @property
@@ -87,11 +92,16 @@ class State:
         return 1.0 - self.white.W.diagonal()
 
 
+def per_column(v: FloatArray, columns: int) -> FloatArray:
+    """Variances of columns, of which each atom has the same number."""
+    return v if len(v) == columns else np.repeat(v, columns // len(v))
+
+
 class Screen(NamedTuple):
     """Statistics of every atom of the dictionary at one state."""
 
-    S: FloatArray  # (M,)
-    Q: FloatArray  # (M, T)
+    S: FloatArray  # (M,); (M, K) for atoms of K columns that share their variance
+    Q: FloatArray  # (M, T), one row for each column
     gains: FloatArray  # (M,) best gain of changing this atom alone, in nats
     v: FloatArray  # (M,) the variance that gains it
     X: FloatArray  # (m, M) L^-1 R G_a. : S = (diag(G) - |X|^2) / noise
@@ -111,10 +121,10 @@ def factorize(
     gram: Gram, v: FloatArray, noise_var: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lower Cholesky factor of B = I + R G R, the diagonal of R and that of B."""
-    root = np.sqrt(v / noise_var)
+    root = np.sqrt(per_column(v, len(gram.g)) / noise_var)
     B = np.ascontiguousarray(gram.G * root)
     B *= root[:, None]
-    B.ravel()[:: len(v) + 1] += 1.0
+    B.ravel()[:: len(root) + 1] += 1.0
     own = B.diagonal().copy()
     L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
@@ -238,6 +248,14 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
     s = 1/Sigma_jj - 1/v_j and q = mu_j / Sigma_jj: accurate where alpha S / (alpha - S)
     (T&F eq. 23) loses its sign.
     """
+    m, columns = len(v), len(white.z)
+    if columns != m:  # atoms of several columns, in the directions in which these do not interact
+        group = columns // m
+        own = white.W.reshape(m, group, m, group)[np.arange(m), :, np.arange(m)]
+        d, directions = np.linalg.eigh(own)
+        z = np.einsum("akl,ak->al", directions, white.z.reshape(m, group))
+        d, v = np.maximum(d, _EPS), v[:, None]
+        return np.maximum(1.0 - d, _EPS) / (d * v), z * z / (d * d * v)
     d = white.W.diagonal()
     dof = np.maximum(1.0 - d, _EPS)  # W_jj may round to above one
     return dof / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
@@ -276,21 +294,44 @@ def screen(
     noise_var, n_targets = state.noise_var, quad.g.shape[1]
     if state.active.size:
         columns = quad.columns(state.active)
-        root = np.sqrt(state.v / noise_var)
+        root = np.sqrt(per_column(state.v, len(columns)) / noise_var)
         X = (inverse_factor(state.white) * root) @ columns
         S = (quad.diag - np.einsum("ij,ij->j", X, X)) / noise_var
         Q = (quad.g - columns.T @ state.mu) / noise_var
     else:
-        X = np.zeros((0, quad.size))
+        X = np.zeros((0, len(quad.g)))
         S, Q = quad.diag / noise_var, quad.g / noise_var
-    s = np.where(S * noise_var > collinear * quad.diag, S, np.inf)
-    q2 = np.einsum("ij,ij->i", Q, Q)
-    v = np.where(np.isinf(s), 0.0, hyperprior.best_variance(s, q2, noise_var, n_targets))
-    s[np.isinf(s)] = 1.0
-    gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
+    if quad.group > 1:
+        S, q2 = _directions(quad, X, Q, noise_var, collinear)
+        v = best_variance(hyperprior, S, q2, noise_var)
+        gains = gain(hyperprior, S, q2, v, noise_var)
+    else:
+        s = np.where(S * noise_var > collinear * quad.diag, S, np.inf)
+        q2 = np.einsum("ij,ij->i", Q, Q)
+        v = np.where(np.isinf(s), 0.0, hyperprior.best_variance(s, q2, noise_var, n_targets))
+        s[np.isinf(s)] = 1.0
+        gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
     if state.active.size:
         s_a, q2_a = without_self(state.v, state.white)
-        v_a = hyperprior.best_variance(s_a, q2_a, noise_var, n_targets)
+        v_a = best_variance(hyperprior, s_a, q2_a, noise_var, n_targets)
         v[state.active] = v_a
         gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets, state.v)
     return Screen(S, Q, gains, v, X)
+
+
+def _directions(
+    quad: Quadratic, X: FloatArray, Q: FloatArray, noise_var: float, collinear: float
+) -> tuple[FloatArray, FloatArray]:
+    """Sparsities and squared qualities of atoms of several columns, shapes (M, K).
+
+    S_a = (G_aa - X_a'X_a) / noise is a matrix; in its eigenvectors the columns of an atom do not
+    interact, and its gain is a sum. Directions in the span of the model gain nothing.
+    """
+    group, M = quad.group, quad.size
+    own = X.reshape(len(X), M, group).transpose(1, 0, 2)
+    S = (quad.blocks - own.transpose(0, 2, 1) @ own) / noise_var
+    s, directions = np.linalg.eigh(S)
+    q = np.einsum("akl,ak->al", directions, Q.reshape(M, group))
+    largest = quad.diag.reshape(M, group).max(axis=1, keepdims=True)
+    free = s * noise_var > collinear * largest
+    return np.where(free, s, 0.0), np.where(free, q * q, 0.0)

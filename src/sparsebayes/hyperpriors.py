@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Flat", "Hyperprior", "LogDerivatives", "Smoothness", "gain"]
+__all__ = ["Flat", "Hyperprior", "LogDerivatives", "Smoothness", "best_variance", "gain"]
 
 _LEAST_S = 1e-100  # a sparsity of zero is rounding; its square must not underflow
+_LOWEST = 1e-6  # variances sought for atoms of several columns, relative to the largest possible
+_GRID = 40
+_SECTIONS = 50
 _ROOT_STEPS = 60  # a bracketed Newton search on a cubic needs about ten; bisection alone fifty
 
 
@@ -66,9 +69,10 @@ def gain(
     ----------
     hyperprior : Hyperprior
         Prior of the variance.
-    s, q2 : ndarray of shape (k,)
+    s, q2 : ndarray of shape (k,) or (k, K)
         Sparsity and squared quality of each atom, out of its own model (T&F eq. 19).
-        With several targets ``q2`` is summed over them.
+        With several targets ``q2`` is summed over them. An atom of K columns that share its
+        variance has K of each, in the directions in which its columns do not interact.
     v : ndarray of shape (k,)
         Variances; zero is "out of the model".
     noise_var : float
@@ -93,6 +97,8 @@ def gain(
     >>> gain(Flat(), s, q2, v, 1.0).round(3)
     array([2.901, 0.   ])
     """
+    if s.ndim == 2:
+        return _shared_gain(hyperprior, s, q2, v, noise_var, v_now)
     if isinstance(v_now, float):
         return _worth(hyperprior, s, q2, v, noise_var, n_targets)
     # As a difference of logarithms and fractions: at little noise both values are huge.
@@ -123,6 +129,88 @@ def _worth(
     likelihood -= n_targets * np.log1p(vs)
     likelihood *= 0.5
     return likelihood + hyperprior.log_density(v, noise_var)
+
+
+def _shared_gain(
+    hyperprior: Hyperprior,
+    s: FloatArray,
+    q2: FloatArray,
+    v: FloatArray,
+    noise_var: float,
+    v_now: FloatArray | float,
+) -> FloatArray:
+    """The same for atoms of several columns: a sum over directions."""
+    now = np.broadcast_to(np.asarray(v_now, dtype=np.float64), v.shape)
+    change, before = (v - now)[:, None], 1.0 + now[:, None] * s
+    after = 1.0 + v[:, None] * s
+    likelihood = 0.5 * (q2 * change / (before * after) - np.log(after / before)).sum(axis=1)
+    prior = hyperprior.log_density(v, noise_var) - hyperprior.log_density(now, noise_var)
+    return np.asarray(likelihood + prior)
+
+
+def best_variance(
+    hyperprior: Hyperprior, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
+) -> FloatArray:
+    """Variance that maximises the gain, for atoms of one column or of several.
+
+    Parameters
+    ----------
+    hyperprior : Hyperprior
+        Prior of the variance.
+    s, q2 : ndarray of shape (k,) or (k, K)
+        As in `gain`.
+    noise_var : float
+        Noise variance.
+    n_targets : int, default=1
+        Number of targets that share the atoms.
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        Variances, zero where none gains anything.
+
+    Examples
+    --------
+    Two directions that agree are one atom with two targets.
+
+    >>> import numpy as np
+    >>> s, q2 = np.array([[2.0, 2.0]]), np.array([[3.0, 17.0]])
+    >>> best_variance(Flat(), s, q2, 1.0).round(9)
+    array([2.])
+    >>> best_variance(Flat(), np.array([2.0]), np.array([20.0]), 1.0, n_targets=2)
+    array([2.])
+    """
+    if s.ndim == 1:
+        return hyperprior.best_variance(s, q2, noise_var, n_targets)
+    # No direction wants more than its own flat optimum, so the best is below the largest of them.
+    ceiling = Flat().best_variance(s.ravel(), q2.ravel(), noise_var).reshape(s.shape).max(axis=1)
+    best = np.zeros(len(s))
+    some = np.flatnonzero(ceiling > 0)
+    if some.size:
+        best[some] = _shared_maximum(hyperprior, s[some], q2[some], ceiling[some], noise_var)
+    return best
+
+
+def _shared_maximum(
+    hyperprior: Hyperprior, s: FloatArray, q2: FloatArray, ceiling: FloatArray, noise_var: float
+) -> FloatArray:
+    """The best of a grid in log v, refined by golden sections between its neighbors."""
+    grid = np.exp(np.linspace(np.log(_LOWEST), 0.0, _GRID))
+
+    def worth(v: FloatArray) -> FloatArray:
+        return _shared_gain(hyperprior, s, q2, v, noise_var, 0.0)
+
+    values = np.stack([worth(ceiling * fraction) for fraction in grid])
+    peak = values.argmax(axis=0)
+    low = np.log(ceiling * grid[np.maximum(peak - 1, 0)])
+    high = np.log(ceiling * grid[np.minimum(peak + 1, _GRID - 1)])
+    ratio = 0.5 * (5.0**0.5 - 1.0)
+    for _ in range(_SECTIONS):
+        left, right = high - ratio * (high - low), low + ratio * (high - low)
+        rising = worth(np.exp(right)) > worth(np.exp(left))
+        low, high = np.where(rising, left, low), np.where(rising, high, right)
+    v = np.exp(0.5 * (low + high))
+    return np.where(worth(v) > 0, v, 0.0)
 
 
 _ZERO = np.zeros(1)

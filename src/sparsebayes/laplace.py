@@ -191,11 +191,11 @@ class _Newton:
             U = self.U[mine]
             gradient[mine] += U @ expansion.slope[:, k]
             D[mine] = U @ B[:, k]
-            for l in range(k, K):
-                others = self.members[l]
+            for other in range(k, K):
+                others = self.members[other]
                 if others.size:
-                    block = (U * B[:, k, l]) @ self.U[others].T
-                    if l == k:
+                    block = (U * B[:, k, other]) @ self.U[others].T
+                    if other == k:
                         A[mine[:, None], mine] += block
                     else:
                         A[mine[:, None], others] = block

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.design import Design
-from sparsebayes.quadratic import ColumnCache, Gram
+from sparsebayes.quadratic import ColumnCache, Gram, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -102,69 +102,76 @@ class LatentQuadratic:
         self.log_offset = log_offset
         self.K = K = curvature.shape[1]
         self.group = K if shared else 1
-        M = design.shape[1]
         self.intercepts = Intercepts(curvature, center)
-        self.mean, squares = self._own_moments()  # (M, K)
-        cross = self._cross(self.mean)  # (M, K, K)
-        self.tilt = np.zeros((M, K, K))  # mu_i less the own mean, for column (a, k)
-        if center and K > 1:
-            self.tilt = cross @ self.intercepts.covariance
-            left = squares - np.einsum("akl,akl->ak", cross, self.tilt)
-            squares = np.where(left > _ROUNDING * squares, left, 0.0)
-        own = norm = np.sqrt(_in_range(squares))
-        if shared:
-            norm = np.repeat(np.sqrt((norm**2).mean(axis=1))[:, None], K, axis=1)
-        self.norm = norm.ravel()  # (M K,)
+        self.mean, cross, blocks = self._moments(shared)
+        self.tilt = cross @ self.intercepts.covariance  # (M, K, K): mu_i less the mean
+        own = blocks.diagonal(axis1=1, axis2=2)  # (M, K)
+        if K > 1 and center:
+            left = own - np.einsum("akl,akl->ak", cross, self.tilt)
+            own = np.where(left > _ROUNDING * own, left, 0.0)
+        _check_range(own)
+        scale = np.sqrt(own.mean(axis=1, keepdims=True) if shared else own)
+        self.norm = np.broadcast_to(scale, own.shape).ravel()  # (M K,)
         void = self.norm == 0
         self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
-        self.diag = np.square(own.ravel() * self._inverse_norm)
-        if not shared:
-            self.diag = np.where(void, 0.0, 1.0)
+        self.diag = np.where(void, 0.0, 1.0)
+        self.blocks = self.diag[:, None, None]  # of G, for each atom as a solver counts them
+        if shared:
+            self.diag = own.ravel() * self._inverse_norm**2
+            if center:
+                blocks = blocks - self.tilt @ cross.transpose(0, 2, 1)
+            by_atom = self._inverse_norm[::K] ** 2
+            self.blocks = blocks * by_atom[:, None, None]
         drawn = design.correlate(np.ascontiguousarray(pull.T)).T  # (M, K)
         total = pull.sum(axis=0)
-        drawn = drawn - self.mean * total - self.tilt @ total
+        drawn = drawn - self.mean[:, None] * total - self.tilt @ total
         self.g = (drawn.ravel() * self._inverse_norm)[:, None]
         self.offset = self.intercepts.covariance @ total  # (K,)
-        self.cache = ColumnCache(self.size)
+        self.cache = ColumnCache(design.shape[1] * K)
 
-    def _own_moments(self) -> tuple[FloatArray, FloatArray]:
-        """Means and squared norms of atoms, each latent function under its own curvature alone."""
-        B, (n, M) = self.curvature, self.design.shape
-        mean, squares = np.empty((M, self.K)), np.empty((M, self.K))
-        if self.K > 1:
-            rows = np.ascontiguousarray(np.einsum("nkk->kn", B))
-            squares[:] = self.design.squares(rows).T
-            if not self.center:
-                return np.zeros((M, self.K)), squares
-            total = rows.sum(axis=1)
-            mean[:] = self.design.correlate(rows).T / total
-            plain = squares.copy()
-            squares -= total * mean**2
-        for k in range(self.K):
-            if self.K == 1 or np.any(squares[:, k] < _CANCELLATION * plain[:, k]):
-                own = self.design.moments(np.ascontiguousarray(B[:, k, k]), self.center)
-                mean[:, k] = own.mean
-                with np.errstate(over="ignore", under="ignore"):
-                    squares[:, k] = own.norm**2
-        return mean, squares
-
-    def _cross(self, mean: FloatArray) -> FloatArray:
-        """Sum of B_kl (phi_a - mean_ak) over samples, shape (M, K, K): zero for k = l."""
-        K, M = self.K, self.design.shape[1]
-        cross = np.zeros((M, K, K))
-        if not self.center or K == 1:
-            return cross
-        k, l = np.triu_indices(K, 1)
-        rows = np.ascontiguousarray(self.curvature[:, k, l].T)
-        sums = self.design.correlate(rows).T  # (M, pairs)
-        cross[:, k, l] = cross[:, l, k] = sums
-        C = self.intercepts.C * (1.0 - np.eye(K))
-        return np.asarray(cross - mean[:, :, None] * C)
+    def _moments(self, shared: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
+        B, M, K = self.curvature, self.design.shape[1], self.K
+        cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
+        if K == 1:
+            own = self.design.moments(np.ascontiguousarray(B[:, 0, 0]), self.center)
+            with np.errstate(over="ignore", under="ignore"):
+                blocks[:, 0, 0] = own.norm**2
+            return own.mean, cross, blocks
+        one, two = np.triu_indices(K)
+        same = one == two
+        rows = np.ascontiguousarray(B[:, one, two].T)  # (pairs, N)
+        needed = np.ones(one.size, dtype=np.bool_) if shared else same
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            second = self.design.squares(rows[needed]).T
+        mean = np.zeros(M)
+        if self.center:
+            C = self.intercepts.C[one, two]
+            first = self.design.correlate(rows).T
+            mean = first[:, same].sum(axis=1) / C[same].sum()
+            plain = second.copy()
+            second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * C[needed])
+            first -= mean[:, None] * C
+            lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
+            step = max(1, _CHUNK_CELLS // len(B))
+            for start in range(0, lossy.size, step):
+                part = lossy[start : start + step]
+                shifted = self.design.columns(part) - mean[part, None]
+                first[part] = shifted @ rows.T
+                second[part] = (shifted * shifted) @ rows[needed].T
+            cross[:, one, two] = cross[:, two, one] = first
+        blocks[:, one[needed], two[needed]] = second
+        blocks[:, two[needed], one[needed]] = second
+        return mean, cross, blocks
 
     @property
     def size(self) -> int:
-        """Number of columns M K."""
-        return self.design.shape[1] * self.K
+        """Number of atoms as a solver counts them: M K columns, or M where variances are shared."""
+        return self.design.shape[1] * self.K // self.group
+
+    def members(self, indices: IndexArray) -> IndexArray:
+        """Columns of atoms as a solver counts them."""
+        return members(indices, self.group)
 
     def atom(self, columns: IndexArray) -> IndexArray:
         """Atoms of columns."""
@@ -178,19 +185,19 @@ class LatentQuadratic:
         """mu_i of columns, shape (k, K)."""
         a, k = self.atom(columns), self.latent(columns)
         mu = self.tilt[a, k].copy()
-        mu[np.arange(columns.size), k] += self.mean[a, k]
+        mu[np.arange(columns.size), k] += self.mean[a]
         return mu
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return columns of G as rows, shape (k, M K), computing only those not seen before."""
-        return self.cache.columns(indices, self._compute)
+        return self.cache.columns(self.members(indices), self._compute)
 
     def _shifted(self, indices: IndexArray) -> FloatArray:
         """Atoms less their own means, as rows, shape (k, N)."""
-        a, k = self.atom(indices), self.latent(indices)
+        a = self.atom(indices)
         atoms = self.design.columns(a)
         if self.center:
-            atoms -= self.mean[a, k][:, None]
+            atoms -= self.mean[a, None]
         return atoms
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
@@ -209,7 +216,7 @@ class LatentQuadratic:
             flat = np.ascontiguousarray(weighted).reshape(part.size * K, n)
             products = self.design.correlate(flat).reshape(part.size, K, M)
             # The sums are zero but for rounding, which a large mean would magnify.
-            products -= weighted.sum(axis=2)[:, :, None] * self.mean.T
+            products -= weighted.sum(axis=2)[:, :, None] * self.mean
             rows[start : start + step] = products.transpose(0, 2, 1).reshape(part.size, M * K)
         rows *= self._inverse_norm
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
@@ -217,11 +224,12 @@ class LatentQuadratic:
 
     def gram(self, indices: IndexArray) -> Gram:
         """Return the quadratic of some columns alone; whole columns of G are used where kept."""
+        indices = self.members(indices)
         G, new = self.cache.block(indices)
         if new.size:
             G[new[:, None], new] = self._block(indices[new])
         G.flat[:: indices.size + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset, self.group)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         a, latent = self.atom(indices), self.latent(indices)
@@ -229,9 +237,9 @@ class LatentQuadratic:
         G = np.empty((indices.size, indices.size))
         for k in np.unique(latent):
             rows = np.flatnonzero(latent == k)
-            for l in np.unique(latent[latent >= k]):
-                columns = np.flatnonzero(latent == l)
-                block = (atoms[rows] * self.curvature[:, k, l]) @ atoms[columns].T
+            for other in np.unique(latent[latent >= k]):
+                columns = np.flatnonzero(latent == other)
+                block = (atoms[rows] * self.curvature[:, k, other]) @ atoms[columns].T
                 G[rows[:, None], columns] = block
                 G[columns[:, None], rows] = block.T
         if self.center and self.K > 1:
@@ -241,10 +249,9 @@ class LatentQuadratic:
         return G
 
 
-def _in_range(squares: FloatArray) -> FloatArray:
+def _check_range(squares: FloatArray) -> None:
     present = squares != 0
     if not ((squares >= _SMALLEST) & (squares <= _LARGEST) | ~present).all():
         raise ValueError(
             "the atoms have values whose squares leave the range of float64: give X in other units."
         )
-    return squares

@@ -17,7 +17,7 @@ from sparsebayes.design import Design
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["ColumnCache", "DesignQuadratic", "Gram", "Quadratic"]
+__all__ = ["ColumnCache", "DesignQuadratic", "Gram", "Quadratic", "members"]
 
 
 class Quadratic(Protocol):
@@ -58,8 +58,18 @@ class Quadratic(Protocol):
         """Log evidence that depends on no parameter."""
         ...
 
+    @property
+    def group(self) -> int:
+        """Columns that share one variance: one, or K where latent functions share their atoms'."""
+        ...
+
+    @property
+    def blocks(self) -> FloatArray:
+        """Blocks of G for each atom, shape (M, group, group); asked only where group > 1."""
+        ...
+
     def columns(self, indices: IndexArray) -> FloatArray:
-        """Return columns of G as rows, shape (k, M)."""
+        """Return columns of G as rows, shape (k, M); k and M are times ``group`` where it is."""
         ...
 
     def gram(self, indices: IndexArray) -> "Gram":
@@ -86,25 +96,40 @@ class Gram:
     n: float
     spread: float
     log_offset: float = 0.0
+    group: int = 1  # columns that share one variance
 
     @property
     def size(self) -> int:
-        """Number of atoms M."""
-        return len(self.g)
+        """Number of atoms M: of variances."""
+        return len(self.g) // self.group
 
     @property
     def diag(self) -> FloatArray:
         """Diagonal of G."""
         return self.G.diagonal()
 
+    @property
+    def blocks(self) -> FloatArray:
+        """Blocks of G for each atom, shape (M, group, group)."""
+        M, group = self.size, self.group
+        return self.G.reshape(M, group, M, group)[np.arange(M), :, np.arange(M)]
+
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return columns of G as rows, shape (k, M)."""
-        return self.G[indices]
+        return self.G[members(indices, self.group)]
 
     def gram(self, indices: IndexArray) -> "Gram":
         """Return the quadratic of some atoms alone."""
-        G = self.G[indices[:, None], indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+        own = members(indices, self.group)
+        G = self.G[own[:, None], own]
+        return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group)
+
+
+def members(indices: IndexArray, group: int) -> IndexArray:
+    """Columns of atoms that have ``group`` columns each."""
+    if group == 1:
+        return indices
+    return np.asarray((indices[:, None] * group + np.arange(group)).ravel())
 
 
 class DesignQuadratic:
@@ -125,6 +150,8 @@ class DesignQuadratic:
     center : bool
         Whether an intercept with a flat prior is integrated out.
     """
+
+    group = 1
 
     def __init__(
         self, design: Design, t: FloatArray, weights: FloatArray | None = None, center: bool = False
@@ -159,6 +186,11 @@ class DesignQuadratic:
     def size(self) -> int:
         """Number of atoms M."""
         return self.design.shape[1]
+
+    @property
+    def blocks(self) -> FloatArray:
+        """Diagonal of G, as blocks of one."""
+        return self.diag[:, None, None]
 
     def unit_atoms(self, indices: IndexArray) -> FloatArray:
         """Centered atoms of unit norm as rows, shape (k, N)."""

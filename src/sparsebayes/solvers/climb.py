@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
-from sparsebayes.hyperpriors import gain
+from sparsebayes.hyperpriors import best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
+from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise, newton
 
 FloatArray = NDArray[np.float64]
@@ -119,25 +120,24 @@ def additions(
     one of them enters, so each addition is scored given those before it.
     """
     hyperprior, n_targets = problem.hyperprior, problem.n_targets
-    noise_var = state.noise_var
+    noise_var, group = state.noise_var, problem.quad.group
     count = min(_BATCH, gains.size)
     top = np.argpartition(-gains, count - 1)[:count]
     top = top[gains[top] > tol]
     top = top[np.argsort(-gains[top], kind="stable")]
-    X = statistics.X[:, top]
+    own = members(top, group)
+    X = statistics.X[:, own]
     R = (problem.quad.gram(top).G - X.T @ X) / noise_var
-    r = statistics.Q[top].copy()
-    own = problem.quad.diag[top] * (COLLINEAR / noise_var)
+    r = statistics.Q[own].copy()
+    least = problem.quad.diag[own] * (COLLINEAR / noise_var)
     free = np.ones(top.size, dtype=np.bool_)
     chosen: list[int] = []
     variances: list[float] = []
     first = 0.0
     while True:
-        s = R.diagonal()
-        usable = free & (s > own)
-        s = np.where(usable, s, 1.0)
-        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
-        v = hyperprior.best_variance(s, q2, noise_var, n_targets)
+        s, q2 = _out_of_model(R, r, least, group)
+        q2[~free] = 0.0
+        v = best_variance(hyperprior, s, q2, noise_var, n_targets)
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
         j = int(np.argmax(worth))
         if worth[j] <= tol or worth[j] < _STALE * first:
@@ -146,7 +146,31 @@ def additions(
         chosen.append(j)
         variances.append(float(v[j]))
         free[j] = False
-        column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
-        r -= np.outer(column, r[j])
-        R -= np.outer(column, R[j])
+        if group == 1:
+            column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
+            r -= np.outer(column, r[j])
+            R -= np.outer(column, R[j])
+        else:
+            entered = slice(j * group, (j + 1) * group)
+            inner = R[entered, entered] + np.eye(group) / v[j]
+            share = np.linalg.solve(inner, R[entered])  # (K, k)
+            r -= share.T @ r[entered]
+            R -= R[:, entered] @ share
     return top[chosen], np.array(variances)
+
+
+def _out_of_model(
+    R: FloatArray, r: FloatArray, least: FloatArray, group: int
+) -> tuple[FloatArray, FloatArray]:
+    """Sparsity and squared quality of candidates; those in the span of the model have none."""
+    if group == 1:
+        s = R.diagonal()
+        usable = s > least
+        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
+        return np.where(usable, s, 1.0), q2
+    k = len(R) // group
+    blocks = R.reshape(k, group, k, group)[np.arange(k), :, np.arange(k)]
+    s, directions = np.linalg.eigh(blocks)
+    q = np.einsum("akl,ak->al", directions, r.reshape(k, group))
+    usable = s > least.reshape(k, group).max(axis=1, keepdims=True)
+    return np.where(usable, s, 0.0), np.where(usable, q * q, 0.0)

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from sparsebayes.engine import Breakdown, Whitened, log_hyperprior, whiten, without_self
-from sparsebayes.hyperpriors import Hyperprior, gain
+from sparsebayes.engine import (
+    Breakdown,
+    Whitened,
+    log_hyperprior,
+    per_column,
+    whiten,
+    without_self,
+)
+from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.quadratic import Gram
 
 FloatArray = NDArray[np.float64]
@@ -83,6 +90,8 @@ def derivatives(
         Gradient (m or m + 1,) and Hessian; the row of a noise pinned at its floor is that of a
         parameter at rest.
     """
+    if gram.group > 1:
+        return _shared_derivatives(gram, hyperprior, v, noise, white)
     m, n_targets = gram.g.shape
     W, z = white.W, white.z
     d = W.diagonal()
@@ -120,6 +129,21 @@ def derivatives(
     return Derivatives(gradient, H)
 
 
+def _shared_derivatives(
+    gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened
+) -> Derivatives:
+    """The same where the columns of an atom share its log variance: sums over them."""
+    each = Gram(gram.G, gram.g, gram.tt, gram.n, gram.spread, gram.log_offset)
+    held = noise._replace(estimated=False)  # only likelihoods without a noise have such atoms
+    columns = derivatives(each, Flat(), per_column(v, len(gram.g)), held, white)
+    m, group = len(v), gram.group
+    prior = hyperprior.log_derivatives(v, noise.var)
+    gradient = columns.gradient.reshape(m, group).sum(axis=1) + prior.u
+    H = columns.hessian.reshape(m, group, m, group).sum(axis=(1, 3))
+    H.ravel()[:: m + 1] += prior.uu
+    return Derivatives(gradient, H)
+
+
 def curvature(hessian: FloatArray) -> tuple[float, FloatArray]:
     """Largest eigenvalue of a Hessian and its eigenvector."""
     size = len(hessian)
@@ -141,8 +165,12 @@ def prune(
     n_targets = white.z.shape[1]
     keep = np.ones(len(v), dtype=np.bool_)
     s, q2 = without_self(v, white)
-    doomed = np.flatnonzero(hyperprior.best_variance(s, q2, noise_var, n_targets) <= 0)
+    doomed = np.flatnonzero(best_variance(hyperprior, s, q2, noise_var, n_targets) <= 0)
     if doomed.size == 0:
+        return keep
+    if s.ndim == 2:  # atoms of several columns go one at a time
+        worth = gain(hyperprior, s[doomed], q2[doomed], v[doomed], noise_var)
+        keep[doomed[np.argmin(worth)]] = False
         return keep
     # Only the doomed can go, and their statistics depend on each other's alone.
     v, s, q2 = v[doomed], s[doomed], q2[doomed]

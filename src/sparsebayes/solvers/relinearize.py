@@ -7,7 +7,7 @@
 4. Expand again, until the certificate holds for the last expansion.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,8 @@ from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Mode, find_mode, quadratic_at
 from sparsebayes.latent_quadratic import LatentQuadratic
-from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
+from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify
+from sparsebayes.quadratic import members
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.exchange import exchange_rounds
 from sparsebayes.solvers.newton import Noise, derivatives, newton
@@ -123,7 +124,7 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
         Mode, quadratic and state; raises `Breakdown` where float64 cannot hold them.
     """
     group = latent.K if latent.shared else 1
-    columns = (point.active[:, None] * group + np.arange(group)).ravel()
+    columns = members(point.active, group)
     mode = find_mode(latent, columns, np.repeat(point.v, group), point.f)
     quad = quadratic_at(latent, mode)
     v = point.v * quad.norm[point.active * group] ** 2
@@ -380,7 +381,7 @@ def _explore(fit: _Fit, point: Point, rng: np.random.RandomState) -> Point:
 
 def _sample(quad: LatentQuadratic, rng: np.random.RandomState) -> IndexArray:
     """Atoms that correlate with what is not explained, and others drawn at random."""
-    power = np.square(quad.g).reshape(-1, quad.K).max(axis=1)
+    power = np.square(quad.g).reshape(-1, quad.K).max(axis=1)  # (M,)
     best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
     usable = quad.diag.reshape(-1, quad.K).max(axis=1) > 0
     rest = np.setdiff1d(np.flatnonzero(usable), best)
@@ -390,6 +391,8 @@ def _sample(quad: LatentQuadratic, rng: np.random.RandomState) -> IndexArray:
 
 def _exchanged(fit: _Fit, latent: Latent, at: Expanded) -> Expanded | None:
     """Exchange atoms on one expansion; None unless that is better on its own."""
+    if latent.shared:  # the table of swaps knows atoms of one column only
+        return None
     run = fit.run(at.problem)
     state = exchange_rounds(run, at.state, UNIT_NOISE, _ROUGH)
     fit.iterations = run.iterations
