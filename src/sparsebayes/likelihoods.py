@@ -3,6 +3,7 @@
 A likelihood has K latent functions, one for most, one per class for :class:`Multinomial`. It is
 log-concave in their values f at a row, and says three things: which targets it can take, how the
 log-likelihood of a row looks around f to second order, and what it predicts where f is uncertain.
+:func:`sparsebayes.testing.check_likelihood` tells whether an object keeps these promises.
 """
 
 from dataclasses import dataclass
@@ -385,7 +386,7 @@ class Poisson:
         d = np.where(some, near - np.log(np.where(some, t, 1.0)), 0.0)
         slope = np.where(some, -t * np.expm1(d), -rate)
         with np.errstate(over="ignore"):
-            value = log_density_of_best_rate(t) + (slope + t * d)
+            value = _log_density_of_best_rate(t) + (slope + t * d)
             beyond = np.minimum(log_rate - near, _LARGEST_EXCESS)
             value += beyond * (slope - 0.5 * rate * beyond)
         return Expansion(value, (slope - rate * beyond)[:, None], rate[:, None, None])
@@ -410,7 +411,7 @@ class Poisson:
         return Counts(mean[:, 0], np.sqrt(covariance[:, 0, 0]))
 
 
-def log_density_of_best_rate(t: FloatArray) -> FloatArray:
+def _log_density_of_best_rate(t: FloatArray) -> FloatArray:
     """Log probability of a count t under the Poisson distribution of rate t, to full precision.
 
     Parameters
