@@ -65,6 +65,10 @@ class Design(Protocol):
         """Return the design of some atoms alone."""
         ...
 
+    def take(self, rows: IndexArray) -> "Design":
+        """Return the design of some rows alone."""
+        ...
+
 
 @dataclass(frozen=True)
 class ArrayDesign:
@@ -116,6 +120,11 @@ class ArrayDesign:
         """Return the design of some atoms alone, copied."""
         return ArrayDesign(self.Phi[:, indices])
 
+    def take(self, rows: IndexArray) -> "ArrayDesign":
+        """Return the design of some rows alone, copied."""
+        Phi = self.Phi.tocsr()[rows].tocsc() if is_sparse(self.Phi) else self.Phi[rows]
+        return ArrayDesign(Phi)
+
 
 @dataclass(frozen=True)
 class BlockedDesign:
@@ -161,6 +170,10 @@ class BlockedDesign:
     def restrict(self, indices: IndexArray) -> Design:
         """Return the design of some atoms alone, stored if they are few enough."""
         return make_design(self.atoms.restrict(indices), self.X)
+
+    def take(self, rows: IndexArray) -> Design:
+        """Return the design of some rows alone, stored if they are few enough."""
+        return make_design(self.atoms, self.X[rows])
 
 
 def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Design:

@@ -67,6 +67,11 @@ class Latent:
         """The same data with some of the atoms."""
         return replace(self, design=self.design.restrict(atoms))
 
+    def take(self, rows: IndexArray) -> "Latent":
+        """Some of the samples, with the same atoms."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, design=self.design.take(rows), t=self.t[rows], weights=weights)
+
 
 class Mode(NamedTuple):
     """The maximum of the posterior of the weights, at given variances."""

@@ -37,11 +37,13 @@ _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
 _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.5  # nats by which a new expansion may lie below the last one
+_ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 25  # after which expansions are said to disagree
 _PATIENCE = 8  # expansions after which they are,
-_STUCK = 0.9  # or as soon as an expansion leaves this much of what the last one left
+_STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _FAINT = 0.03  # variance, for unit norm, at which an atom enters or leaves in short steps
 _FADED = 0.1  # what is left of an atom that leaves, or there of one that enters, before halving
+_EXCHANGES = 12  # most exchanges in a row
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 
 
@@ -51,6 +53,9 @@ class Point(NamedTuple):
     active: IndexArray  # (m,) columns, or atoms where their variances are shared
     v: FloatArray  # (m,) prior variances of weights of atoms as given
     f: FloatArray | None = None  # (N, K) latent functions near the mode
+
+
+_NOTHING = Point(np.empty(0, dtype=np.intp), np.empty(0))
 
 
 @dataclass(frozen=True)
@@ -80,9 +85,11 @@ class _Fit:
     report: Report | None
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
+    good: Expanded | None = None  # the last expansion over the whole dictionary
 
     @property
     def exhausted(self) -> bool:
+        """Whether max_iter is used up."""
         return self.iterations >= self.max_iter
 
     def note(self, phase: str, state: State, max_gain: float) -> None:
@@ -136,7 +143,12 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
 
 
 def settle(
-    fit: _Fit, latent: Latent, origin: Expanded, point: Point, tol: float, short: bool = False
+    fit: _Fit,
+    latent: Latent,
+    point: Point,
+    tol: float,
+    origin: Expanded | None = None,
+    short: bool = False,
 ) -> Point:
     """Mode and variances of the active atoms in turn, until neither moves the other.
 
@@ -146,12 +158,12 @@ def settle(
         The account.
     latent : Latent
         Data and likelihood.
-    origin : Expanded
-        The last expansion.
     point : Point
-        Where it has led to.
+        Where to start.
     tol : float
         Nats that may be left on the table.
+    origin : Expanded or None
+        The expansion that has led there, to retreat to.
     short : bool, default=False
         Whether to take short steps.
 
@@ -161,12 +173,13 @@ def settle(
         Fewer atoms, maybe, and none added.
     """
     per_atom = 1 if latent.shared else latent.K
-    atoms = np.unique(np.concatenate([origin.point.active, point.active]) // per_atom)
+    last = point if origin is None else origin.point
+    height = -np.inf if origin is None else origin.state.objective
+    atoms = np.unique(np.concatenate([last.active, point.active]) // per_atom)
     if not atoms.size:
         return point
     few = latent.restrict(atoms)
-    best, here = _renumbered(origin.point, atoms, per_atom), _renumbered(point, atoms, per_atom)
-    height = origin.state.objective
+    best, here = _renumbered(last, atoms, per_atom), _renumbered(point, atoms, per_atom)
     if short:
         here = _balance(fit, few, _advance(few, fit.hyperprior, best, height, here), tol)
     for turn in range(0 if short else _TURNS):
@@ -245,7 +258,7 @@ def _advance(
 
 def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
     """Expand, climb and settle until no change gains more than ``tol``."""
-    short, pending = False, np.inf
+    short, pending, height = False, np.inf, -np.inf
     best: Expanded | None = None
     least = np.inf
     for turn in range(_EXPANSIONS):
@@ -254,9 +267,14 @@ def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> E
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol) or fit.exhausted:
             return at
+        if latent is fit.latent:
+            fit.good = at
         if best is None or certificate.max_gain < least:
             best, least = at, certificate.max_gain
-        short = short or turn >= _PATIENCE or certificate.max_gain > _STUCK * pending
+        gained = at.state.objective - height
+        height = at.state.objective
+        stuck = certificate.max_gain > _STUCK * pending and gained < pending
+        short = short or turn >= _PATIENCE or stuck
         pending = certificate.max_gain
         # An expansion far from the mode is not worth more than a fraction of what it promises.
         left = max(_STALE * certificate.max_gain, 0.1 * tol)
@@ -266,7 +284,7 @@ def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> E
         point = at.moved(state)
         if short:
             point = _inched(at, point, 1.0)
-        point = settle(fit, latent, at, point, left, short)
+        point = settle(fit, latent, point, left, at, short)
     assert best is not None
     return best
 
@@ -345,38 +363,62 @@ def solve(
     """
     fit = _Fit(latent, hyperprior, max_iter, report)
     rng = np.random.RandomState(0) if random_state is None else random_state
-    nothing = Point(np.empty(0, dtype=np.intp), np.empty(0))
-    point = _explore(fit, nothing, rng) if start is None else start
-    for _ in range(n_restarts):
-        point = _better(fit, point, _explore(fit, nothing, rng))
-    at = _climb(fit, latent, point, tol, "finish")
+    point = start
+    if point is None:
+        point = _explore(fit, rng)
+        for _ in range(n_restarts):
+            point = _better(fit, point, _explore(fit, rng))
+    try:
+        at, broken = _climb(fit, latent, point, tol, "finish"), False
+    except Breakdown:
+        at, broken = fit.good or expand(latent, hyperprior, _NOTHING), True
     certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
-    status = Status.MAX_ITER if fit.exhausted else Status.UNSETTLED
     converged = certificate.holds(tol)
+    status = Status.MAX_ITER if fit.exhausted else Status.UNSETTLED
     if converged:
         status = Status.CONVERGED
+    elif broken:
+        status = Status.BREAKDOWN
     trace = tuple(fit.trace)
     solution = Solution(at.state, UNIT_NOISE, status, certificate, converged, fit.iterations, trace)
     return solution, at.quad
 
 
-def _explore(fit: _Fit, point: Point, rng: np.random.RandomState) -> Point:
-    """Find the structure, in a sample of a large dictionary: climb, then exchange atoms."""
+def _explore(fit: _Fit, rng: np.random.RandomState) -> Point:
+    """Find the structure, in a sample of many atoms and many rows: climb, then exchange atoms."""
     latent = fit.latent
+    rows = _some_rows(latent.t, rng)
+    if rows is not None:
+        latent = latent.take(rows)
     sample = np.arange(latent.design.shape[1])
     if sample.size > 2 * SAMPLE:
-        at = expand(latent, fit.hyperprior, point)
-        sample = _sample(at.quad, rng)
+        sample = _sample(expand(latent, fit.hyperprior, _NOTHING).quad, rng)
         latent = latent.restrict(sample)
-    at = _climb(fit, latent, point, _ROUGH, "climb")
-    while True:
+    try:
+        at = _climb(fit, latent, _NOTHING, _ROUGH, "climb")
+    except Breakdown:  # the whole dictionary may do better
+        return _NOTHING
+    # Rows left out will move the optimum anyway: there one exchange is enough.
+    for _ in range(_EXCHANGES if rows is None else 1):
         trial = _exchanged(fit, latent, at)
         if trial is None:
             break
         at = trial
     per_atom = 1 if latent.shared else latent.K
     active = sample[at.point.active // per_atom] * per_atom + at.point.active % per_atom
-    return Point(active, at.point.v, at.point.f)
+    point = Point(active, at.point.v, at.point.f if rows is None else None)
+    return point if rows is None else settle(fit, fit.latent, point, _ROUGH)
+
+
+def _some_rows(t: FloatArray, rng: np.random.RandomState) -> IndexArray | None:
+    """Rows drawn at random, more of rare targets; None where there are not too many."""
+    if len(t) <= 2 * _ROWS:
+        return None
+    _, kind, count = np.unique(t, return_inverse=True, return_counts=True)
+    # At least as many of each kind as if there were ten times fewer of all; rare ones are kept.
+    wanted = np.maximum(_ROWS * count / len(t), _ROWS / (10.0 * count.size))
+    drawn = rng.uniform(size=len(t)) * count[kind] < wanted[kind]
+    return np.flatnonzero(drawn)
 
 
 def _sample(quad: LatentQuadratic, rng: np.random.RandomState) -> IndexArray:
@@ -400,7 +442,7 @@ def _exchanged(fit: _Fit, latent: Latent, at: Expanded) -> Expanded | None:
         return None
     try:
         trial = _climb(
-            fit, latent, settle(fit, latent, at, at.moved(state), _ROUGH), _ROUGH, "exchange"
+            fit, latent, settle(fit, latent, at.moved(state), _ROUGH, at), _ROUGH, "exchange"
         )
     except Breakdown:
         return None
