@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["RVR", "SparseBayesRegressor", "__version__", "load"]
+__all__ = ["RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor", "__version__", "load"]
 
 if TYPE_CHECKING:
-    from sparsebayes.estimators import RVR, SparseBayesRegressor
+    from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
     from sparsebayes.persistence import load
 
 # Imported on first use: scikit-learn takes seconds to import, `sparsebayes --help` must not.
 _HOMES = {
+    "RVC": "estimators",
     "RVR": "estimators",
+    "SparseBayesClassifier": "estimators",
     "SparseBayesRegressor": "estimators",
     "load": "persistence",
 }

@@ -15,7 +15,8 @@ examples:
   sparsebayes predict houses.model new-houses.csv --output prices.csv
 
 Fit finds the few basis functions that the data support; predict gives each
-row a mean and a standard deviation. "sparsebayes COMMAND --help" tells more.
+row a mean and a standard deviation, or a class and the probabilities of all.
+"sparsebayes COMMAND --help" tells more.
 
 exit codes: 0 done, 1 trouble with data, model or output (one line on stderr
 says what), 2 wrong usage, 130 interrupted, 141 the reader of a pipe went away
@@ -29,9 +30,12 @@ examples:
       linear in the features, the relevant ones kept; nothing is saved
   sparsebayes fit track.csv --target x y --features time --gamma 0.5
       two targets that share their basis functions
+  sparsebayes fit iris.csv --target species --output iris.model
+      classification, because the species are text
 
 DATA has a header line; every column but the targets is a feature unless
---features or --drop says otherwise. All of them must be numbers without gaps.
+--features or --drop says otherwise. All of them must be numbers without gaps,
+but for a target of classes.
 Features are used as they are: bring them to similar scales first if a kernel
 is to compare them.
 """
@@ -45,7 +49,8 @@ The model's features are found in DATA by name, in any order; other columns
 are ignored. The output has the columns prediction and std (prediction_NAME and
 std_NAME for each of several targets), one line for each row of DATA. std
 includes the noise: the mean plus or minus two of them holds about 95 % of new
-observations.
+observations. Of a classification the columns are prediction, the most probable
+class, and probability_CLASS for each class.
 
 A model file is arrays and text, not a program: opening a stranger's runs no code.
 """
@@ -69,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     kind: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
     top = _Parser(
         prog="sparsebayes",
-        description="Sparse Bayesian regression with error bars.",
+        description="Sparse Bayesian regression with error bars, and classification.",
         epilog=_EPILOG,
         **kind,
     )
@@ -93,7 +98,8 @@ def parser() -> argparse.ArgumentParser:
     fit = commands.add_parser(
         "fit",
         help="fit a model to a csv or parquet file",
-        description="Fit a sparse Bayesian regression to the columns of a csv or parquet file.",
+        description="Fit a sparse Bayesian regression or classification to the columns of a csv or "
+        "parquet file.",
         epilog=_FIT_EPILOG,
         **kind,
     )
@@ -109,6 +115,14 @@ def parser() -> argparse.ArgumentParser:
         "--drop", metavar="NAME", nargs="+", action="extend", default=[], help="to leave out"
     )
     model = fit.add_argument_group("model")
+    model.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        metavar="TASK",
+        default="auto",
+        help="regression, classification, or auto: classification if the target is text, or true "
+        "and false (default: %(default)s)",
+    )
     model.add_argument(
         "--kernel",
         metavar="NAME",
@@ -167,7 +181,7 @@ def parser() -> argparse.ArgumentParser:
         "--std",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="with standard deviations (default: yes)",
+        help="with standard deviations, or probabilities of the classes (default: yes)",
     )
     return top
 

@@ -10,6 +10,7 @@ import numpy as np
 
 _DICTIONARIES = ("Bias", "Kernel", "Linear", "Union")
 _HYPERPRIORS = ("Flat", "Smoothness")
+_LIKELIHOODS = ("Bernoulli", "Gaussian", "Multinomial", "Poisson")
 _LONGEST_ARRAY = 1000
 
 
@@ -59,6 +60,8 @@ def encode(value: Any) -> Any:
         return {"$": "tuple", "items": [encode(item) for item in value]}
     if isinstance(value, dict) and all(type(key) is str and key != "$" for key in value):
         return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, dict):
+        return {"$": "dict", "items": [[encode(key), encode(value[key])] for key in value]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf" and value.size <= _LONGEST_ARRAY:
         return {"$": "array", "items": encode(value.tolist())}
     name = type(value).__name__
@@ -102,6 +105,8 @@ def decode(value: Any) -> Any:
             return float(text)
         case {"$": "tuple", "items": list(items)}:
             return tuple(decode(items))
+        case {"$": "dict", "items": list(items)}:
+            return {decode(key): decode(item) for key, item in items}
         case {"$": "array", "items": items}:
             array = np.array(decode(items))
             if array.dtype.kind in "iuf":
@@ -112,10 +117,11 @@ def decode(value: Any) -> Any:
 
 
 def _classes() -> dict[str, type]:
-    from sparsebayes import dictionaries, hyperpriors
+    from sparsebayes import dictionaries, hyperpriors, likelihoods
 
     named = [(dictionaries, name) for name in _DICTIONARIES]
     named += [(hyperpriors, name) for name in _HYPERPRIORS]
+    named += [(likelihoods, name) for name in _LIKELIHOODS]
     return {name: getattr(module, name) for module, name in named}
 
 

@@ -7,8 +7,9 @@ import numpy as np
 
 from sparsebayes._counting import is_kernel_machine
 from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
+from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
 
-__all__ = ["check_settings", "resolve_prior"]
+__all__ = ["check_settings", "resolve_likelihood", "resolve_prior"]
 
 _PRIORS = ("auto", "flat", "aic", "bic", "ric")
 _SOLVERS = ("auto", "working-set", "sequential", "sequential-random", "sequential-cyclic")
@@ -44,11 +45,6 @@ def check_settings(model: Any) -> None:
         raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}.")
     if not _is_positive(model.tol):
         raise ValueError(f"tol must be a number > 0, got {model.tol!r}.")
-    if model.noise_variance is not None and not _is_positive(model.noise_variance):
-        raise ValueError(
-            "noise_variance must be None (estimated) or a number > 0, "
-            f"got {model.noise_variance!r}."
-        )
     if isinstance(model.solver, str) and model.solver in _LATER_SOLVERS:
         raise ValueError(
             f"solver={model.solver!r} is not available in this version: use one of {_SOLVERS}."
@@ -56,6 +52,40 @@ def check_settings(model: Any) -> None:
     if not isinstance(model.solver, str) or model.solver not in _SOLVERS:
         raise ValueError(f"solver must be one of {_SOLVERS}, got {model.solver!r}.")
     resolve_prior(model.prior, None, 1.0, 1)
+    if hasattr(model, "class_weight"):
+        _check_classes(model)
+    else:
+        _check_noise(model)
+
+
+def _check_noise(model: Any) -> None:
+    if model.noise_variance is not None and not _is_positive(model.noise_variance):
+        raise ValueError(
+            "noise_variance must be None (estimated) or a number > 0, "
+            f"got {model.noise_variance!r}."
+        )
+    if model.noise_variance is not None and resolve_likelihood(model.likelihood) is not None:
+        raise ValueError(
+            f"noise_variance={model.noise_variance!r} is for likelihood='gaussian': with "
+            f"likelihood={model.likelihood!r} it must be None."
+        )
+
+
+def _check_classes(model: Any) -> None:
+    if not isinstance(model.shared, bool | np.bool_):
+        raise TypeError(f"shared must be True or False, got {model.shared!r}.")
+    if model.shared and model.solver.startswith("sequential"):
+        raise ValueError(
+            f"solver={model.solver!r} moves the variance of one class at a time, which shared=True "
+            "forbids: use solver='working-set'."
+        )
+    weight = model.class_weight
+    named = isinstance(weight, str) and weight == "balanced"
+    if not (weight is None or named or isinstance(weight, dict)):
+        raise ValueError(
+            'class_weight must be None, "balanced" or a dict from classes to weights, '
+            f"got {weight!r}."
+        )
 
 
 def _is_count(value: Any, least: int) -> bool:
@@ -112,3 +142,46 @@ def resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
     if isinstance(prior, Hyperprior) and not isinstance(prior, type):
         return prior
     raise TypeError(f"{allowed}, got {prior!r}.")
+
+
+def resolve_likelihood(likelihood: Any) -> Likelihood | None:
+    """Turn the parameter ``likelihood`` of a regressor into a likelihood.
+
+    Parameters
+    ----------
+    likelihood : str or Likelihood
+        As given.
+
+    Returns
+    -------
+    Likelihood or None
+        The likelihood of one latent function; None for normal noise, which needs no approximation.
+
+    Examples
+    --------
+    >>> resolve_likelihood("poisson")
+    Poisson()
+    >>> resolve_likelihood("gaussian") is None
+    True
+    """
+    if isinstance(likelihood, str):
+        if likelihood not in ("gaussian", "poisson"):
+            raise ValueError(
+                "likelihood must be 'gaussian', 'poisson' or an object of "
+                f"sparsebayes.likelihoods, got {likelihood!r}."
+            )
+        return Poisson() if likelihood == "poisson" else None
+    if isinstance(likelihood, type) or not isinstance(likelihood, Likelihood):
+        raise TypeError(
+            "likelihood must be 'gaussian', 'poisson' or an object with the methods of "
+            f"sparsebayes.likelihoods.Likelihood, got {likelihood!r}."
+        )
+    if likelihood.n_latent != 1 or isinstance(likelihood, Bernoulli):
+        raise ValueError(
+            f"likelihood={likelihood!r} is one of classes, and a regressor predicts numbers: use "
+            "SparseBayesClassifier or RVC."
+            if type(likelihood).__module__ == Bernoulli.__module__
+            else f"likelihood={likelihood!r} has {likelihood.n_latent} latent functions, a "
+            "regressor has one."
+        )
+    return likelihood

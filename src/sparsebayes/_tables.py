@@ -1,4 +1,4 @@
-"""Tables of numbers in csv and parquet files, with errors that name file, column, row and value."""
+"""Tables in csv and parquet files, with errors that name file, column, row and value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUFFIXES = _DELIMITED + _PARQUET
 _MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "<na>"])
 _BLOCK_ROWS = 10_000
 
-Column = NDArray[np.float64]
+Column = NDArray[Any]
 
 
 class TableError(ValueError):
@@ -39,6 +39,12 @@ class Table(Protocol):
 
     def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
         """Read these columns as numbers, shape (rows, len(names)); missing values are NaN."""
+
+    def values(self, name: str) -> list[Any]:
+        """Read a column of anything; missing values are None."""
+
+    def is_text(self, name: str) -> bool:
+        """Whether the first value of a column is text, or true or false."""
 
 
 def open_table(path: str) -> Table:
@@ -123,6 +129,47 @@ def read_numbers(table: Table, names: Sequence[str]) -> NDArray[np.float64]:
             f"{values[row, worst]} is not a finite number"
         )
     return values
+
+
+def read_labels(table: Table, name: str) -> NDArray[Any]:
+    """Read a column of class labels, which must be complete.
+
+    Parameters
+    ----------
+    table : Table
+        From `open_table`.
+    name : str
+        The column.
+
+    Returns
+    -------
+    ndarray of shape (rows,)
+        Booleans, integers, other numbers, or strings where some are none of these.
+
+    Raises
+    ------
+    TableError
+        For missing values, and a table without rows.
+    """
+    values = table.values(name)
+    if not values:
+        raise TableError(f"{table.path}: the file has no rows of data")
+    if None in values:
+        count, row = values.count(None), values.index(None) + 1
+        raise TableError(
+            f"{table.path}: column {name!r} has {count} missing value{'s' if count > 1 else ''}, "
+            f"the first in row {row}: fill them in or remove those rows"
+        )
+    if not all(isinstance(value, str) for value in values):
+        return np.array(values)
+    if {value.lower() for value in values} <= {"true", "false"}:
+        return np.array([value.lower() == "true" for value in values])
+    for kind in (np.int64, np.float64):
+        try:
+            return np.array(values).astype(kind)
+        except (ValueError, OverflowError):
+            continue
+    return np.array(values)
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:
@@ -231,15 +278,8 @@ class _Delimited:
 
     def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
         wanted = [self.names.index(name) for name in names]
-        rows = itertools.islice(self._rows(), 1, None)
         blocks, start = [np.empty((0, len(wanted)))], 0
-        while block := list(itertools.islice(rows, _BLOCK_ROWS)):
-            for row, (line, fields) in enumerate(block, start + 1):
-                if len(fields) != len(self.names):
-                    raise TableError(
-                        f"{self.path}: row {row} (line {line}) has {len(fields)} fields, "
-                        f"the header has {len(self.names)}"
-                    )
+        for block in self._blocks():
             blocks.append(np.empty((len(block), len(wanted))))
             for place, column in enumerate(wanted):
                 texts = [fields[column] for _, fields in block]
@@ -252,6 +292,30 @@ class _Delimited:
                         )
             start += len(block)
         return np.concatenate(blocks)
+
+    def values(self, name: str) -> list[Any]:
+        column = self.names.index(name)
+        texts = (fields[column].strip() for block in self._blocks() for _, fields in block)
+        return [None if text.lower() in _MISSING else text for text in texts]
+
+    def is_text(self, name: str) -> bool:
+        column = self.names.index(name)
+        block = next(self._blocks(), [])
+        texts = (fields[column].strip() for _, fields in block)
+        first = next((text for text in texts if text.lower() not in _MISSING), "0")
+        return not _is_number(first)
+
+    def _blocks(self) -> Iterator[list[tuple[int, list[str]]]]:
+        rows, start = itertools.islice(self._rows(), 1, None), 0
+        while block := list(itertools.islice(rows, _BLOCK_ROWS)):
+            for row, (line, fields) in enumerate(block, start + 1):
+                if len(fields) != len(self.names):
+                    raise TableError(
+                        f"{self.path}: row {row} (line {line}) has {len(fields)} fields, "
+                        f"the header has {len(self.names)}"
+                    )
+            yield block
+            start += len(block)
 
     def _number(self, text: str, name: str, row: int, line: int) -> float:
         word = text.strip().lower()
@@ -307,13 +371,27 @@ class _Parquet:
         names = self._file.schema_arrow.names
         self.names = [name for name in names if not name.startswith("__index_level_")]
 
-    def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
+    def _read(self, names: Sequence[str]) -> Any:
         import pyarrow as pa
 
         try:
-            table = self._file.read(columns=list(names))
+            return self._file.read(columns=list(names))
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.path}: damaged ({_first_line(error)})") from None
+
+    def values(self, name: str) -> list[Any]:
+        values: list[Any] = self._read([name]).column(name).to_pylist()
+        return values
+
+    def is_text(self, name: str) -> bool:
+        import pyarrow as pa
+
+        kind = self._file.schema_arrow.field(name).type
+        text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
+        return any(test(kind) for test in (*text, pa.types.is_boolean))
+
+    def columns(self, names: Sequence[str]) -> NDArray[np.float64]:
+        table = self._read(names)
         values = np.empty((table.num_rows, len(names)))
         for place, name in enumerate(names):
             values[:, place] = self._column(table.column(name), name)
@@ -356,7 +434,7 @@ def _check_suffix(path: str) -> None:
 def _write_delimited(file: IO[str], columns: dict[str, Column], delimiter: str) -> None:
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
-    # tolist gives Python floats, whose text is the shortest that reads back the same.
+    # tolist gives Python's own floats, whose text is the shortest that reads back the same.
     writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 

@@ -100,23 +100,27 @@ def _fit(arguments: argparse.Namespace) -> None:
     table = _tables.open_table(arguments.data)
     targets = arguments.target
     features = _features(table, targets, arguments.features, arguments.drop)
-    values = _tables.read_numbers(table, features + targets)
-    if len(values) < 2:
+    classify = _is_classification(arguments, table)
+    if classify:
+        X, y = _tables.read_numbers(table, features), _tables.read_labels(table, targets[0])
+    else:
+        values = _tables.read_numbers(table, features + targets)
+        X, y = values[:, : len(features)], values[:, len(features) :]
+        if len(targets) == 1:
+            y = y[:, 0]
+    if len(X) < 2:
         raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
-    X, y = values[:, : len(features)], values[:, len(features) :]
-    if len(targets) == 1:
-        y = y[:, 0]
 
     import numpy as np
 
     from sparsebayes import persistence
 
-    model = _estimator(arguments)
+    model = _classifier(arguments) if classify else _regressor(arguments)
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress():
         model.fit(X, y)
     seconds = time.perf_counter() - started
-    r2 = model.score(X, y)
+    score = model.score(X, y)
     # As after fitting a data frame: whoever loads the model can check a frame against them.
     model.feature_names_in_ = np.array(features, dtype=object)
     if arguments.output is not None:
@@ -127,7 +131,7 @@ def _fit(arguments: argparse.Namespace) -> None:
     size = len(features) if arguments.kernel == "none" else len(X)
     _summarize(model, size)
     item("rows", f"{len(X)}")
-    item("fit", f"R2 {r2:.4f} on these rows")
+    item("fit", f"{'accuracy' if classify else 'R2'} {score:.4f} on these rows")
     item("time", f"{seconds:.3f} s")
     item("model", arguments.output or "not saved; give --output MODEL to predict with it")
 
@@ -153,6 +157,9 @@ def _predict(arguments: argparse.Namespace) -> None:
             + _tables.suggestion(lacking[0], table.names)
         )
     X = _tables.read_numbers(table, features)
+    if hasattr(model, "classes_"):
+        _tables.write_table(arguments.output, _probabilities(model, X, arguments.std))
+        return
     found = model.predict(X, return_std=arguments.std)
     mean, std = found if arguments.std else (found, None)
     _tables.write_table(arguments.output, _named(mean, std, stored.target_names))
@@ -216,25 +223,72 @@ def _named(mean: Any, std: Any, targets: tuple[str, ...] | None) -> dict[str, An
     return columns
 
 
-def _estimator(arguments: argparse.Namespace) -> Any:
+def _probabilities(model: Any, X: Any, wanted: bool) -> dict[str, Any]:
+    """Predicted classes, and the probability of each class."""
+    if not wanted:
+        return {"prediction": model.predict(X)}
+    found = model.predict_distribution(X)
+    columns = {"prediction": found.mode}
+    for place, label in enumerate(model.classes_.tolist()):
+        columns[f"probability_{label}"] = found.proba[:, place]
+    return columns
+
+
+def _is_classification(arguments: argparse.Namespace, table: Table) -> bool:
+    """What to do with the target: what was asked for, or classes if it is text."""
+    from sparsebayes._tables import TableError
+
+    task, targets = arguments.task, arguments.target
+    if task == "regression" or (task == "auto" and len(targets) > 1):
+        return False
+    if task == "auto":
+        if not table.is_text(targets[0]):
+            return False
+        if not arguments.quiet:
+            say(f"note: {targets[0]!r} is text, so its values are taken for classes")
+    if len(targets) > 1:
+        raise TableError("--task classification takes one --target")
+    if arguments.noise_variance is not None:
+        raise TableError("--noise-variance is for regression, and the target is one of classes")
+    return True
+
+
+def _regressor(arguments: argparse.Namespace) -> Any:
     from sparsebayes import RVR, SparseBayesRegressor
 
-    common = {
-        "prior": arguments.prior,
-        "noise_variance": arguments.noise_variance,
-        "solver": arguments.solver,
-        "random_state": arguments.seed,
-        "verbose": 0 if arguments.quiet else 1,
-    }
+    common = _common(arguments) | {"noise_variance": arguments.noise_variance}
     if arguments.kernel == "none":
         return SparseBayesRegressor("linear", **common)
     return RVR(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
 
 
+def _classifier(arguments: argparse.Namespace) -> Any:
+    from sparsebayes import RVC, SparseBayesClassifier
+
+    common = _common(arguments)
+    if arguments.kernel == "none":
+        return SparseBayesClassifier("linear", **common)
+    return RVC(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+
+
+def _common(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "prior": arguments.prior,
+        "solver": arguments.solver,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+
+
 def _summarize(model: Any, size: int, noise_remark: str = "") -> None:
+    from sparsebayes._labels import shown
+
     certificate = model.certificate_
-    item("atoms kept", f"{len(model.relevance_)} of {size}")
-    item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
+    item("atoms kept", f"{model.posterior_.atoms.size} of {size}")
+    if hasattr(model, "classes_"):
+        item("classes", shown(model.classes_))
+    else:
+        item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
     item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
     item(
         "certificate",

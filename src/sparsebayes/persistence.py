@@ -4,13 +4,14 @@ A model file is a zip archive without compression that holds
 
 ``model.json``
     the format and its version, the version of sparsebayes that wrote it, the estimator's class
-    (from a fixed list), its constructor parameters, fitted scalars and the posterior's description;
+    (from a fixed list), its constructor parameters, fitted scalars, the classes and the likelihood
+    of a classifier, and the posterior's description;
 ``arrays/NAME.npy``
     one file in NumPy's own format for each array of the posterior: active atoms only, so the size
     depends neither on the number of training rows nor on the size of the dictionary.
 
 Constructor parameters come back as they were if they are numbers, strings, short arrays, lists,
-dictionaries or hyperpriors and dictionaries of this package. Others (a ``RandomState``, a long
+dictionaries or hyperpriors, likelihoods and dictionaries of this package. Others (a ``RandomState``, a long
 array of centers) are recorded by their ``repr`` for the reader and have their default value after
 loading: predictions do not depend on them, only a new ``fit`` would.
 """
@@ -32,13 +33,15 @@ from sparsebayes._archive import (
     texts,
     write_archive,
 )
+from sparsebayes._labels import labels_from_json, labels_to_json
 from sparsebayes._parameters import NotStorableError, decode, encode
 
 __all__ = ["ModelFile", "ModelFileError", "load", "read_model", "save"]
 
 _FORMAT = "sparsebayes-model"
 _FORMAT_VERSION = 1
-_ESTIMATORS = ("RVR", "SparseBayesRegressor")
+_ESTIMATORS = ("RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor")
+_CLASSIFIERS = ("RVC", "SparseBayesClassifier")
 _RELEVANCE = "relevance"
 _KEYS = (
     "sparsebayes_version",
@@ -103,7 +106,7 @@ def save(
 
     Parameters
     ----------
-    model : RVR or SparseBayesRegressor
+    model : RVR, RVC, SparseBayesRegressor or SparseBayesClassifier
         A fitted estimator.
     path : str or path
         Where to write; an existing file is replaced.
@@ -115,7 +118,8 @@ def save(
     TypeError
         If `model` is no estimator of this package.
     ValueError
-        If it holds what cannot be stored without code, such as a kernel given as a function.
+        If it holds what cannot be stored without code, such as a kernel given as a function or a
+        likelihood of your own.
 
     Examples
     --------
@@ -135,7 +139,7 @@ def save(
     name = type(model).__name__
     if name not in _ESTIMATORS or type(model) is not _estimator_class(name):
         raise TypeError(
-            f"save() takes a fitted {' or '.join(_ESTIMATORS)}, got {name}; "
+            f"save() takes a fitted {', '.join(_ESTIMATORS[:-1])} or {_ESTIMATORS[-1]}, got {name}; "
             "of a pipeline or a search, save the final estimator"
         )
     check_is_fitted(model)
@@ -146,8 +150,7 @@ def save(
         except NotStorableError:
             not_stored[key] = shortened(repr(value))
     posterior, arrays = model.posterior_.to_spec()
-    # Not the atoms' own index where rows of weight zero were left out of the fit.
-    arrays |= {_RELEVANCE: np.asarray(model.relevance_)}
+    arrays |= {_RELEVANCE: np.asarray(model.posterior_.atoms.index)}
     header = {
         "format": _FORMAT,
         "format_version": _FORMAT_VERSION,
@@ -172,7 +175,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    RVR or SparseBayesRegressor
+    RVR, RVC, SparseBayesRegressor or SparseBayesClassifier
         The fitted estimator, ready to predict.
 
     Raises
@@ -237,8 +240,6 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
 
 
 def _read(archive: ArchiveReader) -> ModelFile:
-    from sparsebayes.posterior import Posterior
-
     header = archive.header()
     _check_format(header)
     name = header["estimator"]
@@ -246,15 +247,14 @@ def _read(archive: ArchiveReader) -> ModelFile:
         raise ArchiveError(f"holds an estimator unknown to this version: {shortened(name)}")
     arrays = archive.arrays(header)
     relevance = arrays.pop(_RELEVANCE)
-    posterior = Posterior.from_spec(decode(header["posterior"]), arrays)
-    fitted = _restored_scalars(header["fitted"])
+    fitted = _restored_scalars(header["fitted"], name in _CLASSIFIERS)
+    posterior = _restored_posterior(decode(header["posterior"]), arrays, fitted)
     if posterior.atoms.n_features_in not in (None, fitted["n_features_in_"]):
         raise ArchiveError("is damaged (its number of features contradicts itself)")
-    if relevance.shape != (posterior.atoms.size,) or relevance.dtype.kind != "i":
-        raise ArchiveError("is damaged (its number of atoms contradicts itself)")
+    if relevance.dtype.kind != "i" or not np.array_equal(relevance, posterior.atoms.index):
+        raise ArchiveError("is damaged (its atoms contradict themselves)")
     model = _estimator_class(name)(**decode(header["parameters"]))
     model._restore(posterior, fitted)
-    model.relevance_ = relevance.astype(np.intp, copy=False)
     targets = header["target_names"]
     return ModelFile(
         model,
@@ -283,10 +283,9 @@ def _check_format(header: dict[str, Any]) -> None:
 def _fitted_scalars(model: Any) -> dict[str, Any]:
     certificate = model.certificate_
     names = getattr(model, "feature_names_in_", None)
-    return {
+    stored: dict[str, Any] = {
         "n_features_in_": int(model.n_features_in_),
         "feature_names_in_": None if names is None else [str(name) for name in names],
-        "noise_variance_": encode(float(model.noise_variance_)),
         "log_marginal_likelihood_": encode(float(model.log_marginal_likelihood_)),
         "converged_": bool(model.converged_),
         "n_iter_": int(model.n_iter_),
@@ -295,20 +294,61 @@ def _fitted_scalars(model: Any) -> dict[str, Any]:
             for field in dataclasses.fields(certificate)
         },
     }
+    if hasattr(model, "noise_variance_"):
+        stored["noise_variance_"] = encode(float(model.noise_variance_))
+    if hasattr(model, "likelihood_"):
+        stored["likelihood_"] = _stored_likelihood(model.likelihood_)
+    if hasattr(model, "classes_"):
+        stored["classes_"] = labels_to_json(model.classes_)
+    return stored
 
 
-def _restored_scalars(stored: dict[str, Any]) -> dict[str, Any]:
+def _stored_likelihood(likelihood: Any) -> Any:
+    try:
+        return encode(likelihood)
+    except NotStorableError:
+        raise ValueError(
+            f"the likelihood {shortened(repr(likelihood))} cannot be stored without its code: "
+            "model files hold those of sparsebayes.likelihoods; pickle the estimator instead, for "
+            "readers who trust you"
+        ) from None
+
+
+def _restored_posterior(spec: Any, arrays: Any, fitted: dict[str, Any]) -> Any:
+    """The posterior, of a kind that the other fitted attributes agree with."""
+    from sparsebayes.latent_posterior import LatentPosterior
+    from sparsebayes.likelihoods import Likelihood
+    from sparsebayes.posterior import Posterior
+
+    if "likelihood_" not in fitted:
+        return Posterior.from_spec(spec, arrays)
+    likelihood, classes = fitted["likelihood_"], fitted.get("classes_")
+    if not isinstance(likelihood, Likelihood):
+        raise ArchiveError("is damaged (its likelihood is none)")
+    posterior = LatentPosterior.from_spec(spec, arrays)
+    n_latent = 1 if classes is None or len(classes) == 2 else len(classes)
+    if not n_latent == likelihood.n_latent == len(posterior.offset):
+        raise ArchiveError("is damaged (its number of classes contradicts itself)")
+    return posterior
+
+
+def _restored_scalars(stored: dict[str, Any], classifier: bool) -> dict[str, Any]:
     from sparsebayes.problem import Certificate
 
     certificate = {key: float(decode(value)) for key, value in stored["certificate_"].items()}
     fitted: dict[str, Any] = {
         "n_features_in_": int(stored["n_features_in_"]),
-        "noise_variance_": float(decode(stored["noise_variance_"])),
         "log_marginal_likelihood_": float(decode(stored["log_marginal_likelihood_"])),
         "converged_": bool(stored["converged_"]),
         "n_iter_": int(stored["n_iter_"]),
         "certificate_": Certificate(**certificate),
     }
+    if classifier:
+        fitted["classes_"] = labels_from_json(stored["classes_"])
+    if classifier or "likelihood_" in stored:
+        fitted["likelihood_"] = decode(stored["likelihood_"])
+    else:
+        fitted["noise_variance_"] = float(decode(stored["noise_variance_"]))
     names = stored.get("feature_names_in_")
     if names is not None:
         fitted["feature_names_in_"] = np.array(texts(names), dtype=object)

@@ -1,0 +1,177 @@
+"""Class labels: counted, weighted, and written down as JSON."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["class_weights", "labels_from_json", "labels_to_json", "separated"]
+
+_NUMBERS = ("bool", "float16", "float32", "float64") + tuple(
+    f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+)
+
+
+def separated(y: NDArray[Any]) -> tuple[NDArray[Any], IndexArray]:
+    """Classes in order, and the position among them of each label.
+
+    Parameters
+    ----------
+    y : ndarray of shape (N,)
+        Labels.
+
+    Returns
+    -------
+    classes : ndarray of shape (K,)
+        Labels that occur, K at least two.
+    codes : ndarray of shape (N,)
+        ``classes[codes]`` is y.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> separated(np.array(["no", "yes", "no"]))
+    (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
+    """
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in y})
+        raise ValueError(
+            f"y holds labels that cannot be sorted, of the types {', '.join(kinds)}: give labels "
+            "of one type."
+        ) from None
+    if classes.size < 2:
+        raise ValueError(
+            f"y has only one class, {classes[0]!r}: a classifier needs samples of at least two."
+        )
+    return classes, codes
+
+
+def class_weights(
+    class_weight: Any, classes: NDArray[Any], codes: IndexArray, weights: FloatArray | None
+) -> FloatArray | None:
+    """Weight of each class; None where they are all one.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        As given. "balanced" is N / (K * samples of the class), sample weights counted.
+    classes : ndarray of shape (K,)
+        The classes.
+    codes : ndarray of shape (N,)
+        Class of each sample.
+    weights : ndarray of shape (N,) or None
+        Weight of each sample.
+
+    Returns
+    -------
+    ndarray of shape (K,) or None
+        Weights, not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes, codes = separated(np.array(["no", "yes", "no", "no"]))
+    >>> class_weights("balanced", classes, codes, None).round(3)
+    array([0.667, 2.   ])
+    >>> class_weights({"yes": 3}, classes, codes, None)
+    array([1., 3.])
+    """
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str):
+        counts = np.bincount(codes, weights, minlength=classes.size)
+        balanced = counts.sum() / (classes.size * counts)
+        # Of 24 bits: sums of such weights are exact, so a weight of two stays a row given twice.
+        return balanced.astype(np.float32).astype(np.float64)
+    known = dict(zip(classes.tolist(), range(classes.size), strict=True))
+    strange = [label for label in class_weight if label not in known]
+    if strange:
+        raise ValueError(
+            f"class_weight has a weight for {strange[0]!r}, which is no class of y: they are "
+            f"{shown(classes)}."
+        )
+    found = np.ones(classes.size)
+    for label, weight in class_weight.items():
+        try:
+            found[known[label]] = float(weight)
+        except (TypeError, ValueError):
+            found[known[label]] = np.nan
+        if not 0 <= found[known[label]] < np.inf:
+            raise ValueError(
+                f"class_weight must hold numbers >= 0, got {weight!r} for class {label!r}."
+            )
+    return found
+
+
+def shown(classes: NDArray[Any], most: int = 8) -> str:
+    """The first few classes, for a message."""
+    listed = ", ".join(repr(label) for label in classes[:most].tolist())
+    return listed + (", ..." if classes.size > most else "")
+
+
+def labels_to_json(classes: NDArray[Any]) -> dict[str, Any]:
+    """Describe classes by what JSON can hold.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (K,)
+        Booleans, numbers or strings, in an array of their type or of objects.
+
+    Returns
+    -------
+    dict
+        The type and the labels; a ValueError for labels of other types.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels_to_json(np.array(["no", "yes"]))
+    {'type': 'str', 'labels': ['no', 'yes']}
+    """
+    name = "str" if classes.dtype.kind == "U" else classes.dtype.name
+    labels = classes.tolist()
+    if name not in ("str", "object", *_NUMBERS) or not all(
+        type(label) in (bool, int, float, str) for label in labels
+    ):
+        raise ValueError(
+            f"labels of type {type(labels[0]).__name__} cannot be stored without pickle: fit with "
+            "strings or numbers, for example those of sklearn.preprocessing.LabelEncoder"
+        )
+    return {"type": name, "labels": labels}
+
+
+def labels_from_json(stored: Any) -> NDArray[Any]:
+    """Rebuild what `labels_to_json` described; a ValueError for anything unexpected.
+
+    Parameters
+    ----------
+    stored : object
+        From ``json.loads``.
+
+    Returns
+    -------
+    ndarray of shape (K,)
+        The classes: at least two, all different, in order.
+
+    Examples
+    --------
+    >>> labels_from_json({"type": "int64", "labels": [1, 2, 3]})
+    array([1, 2, 3])
+    """
+    name, labels = stored["type"], stored["labels"]
+    if not isinstance(labels, list) or not isinstance(name, str):
+        raise ValueError("stored classes are no list")
+    kinds: dict[str, tuple[type, ...]] = {"object": (bool, int, float, str), "str": (str,)}
+    kinds |= {number: (float if "float" in number else int,) for number in _NUMBERS}
+    kinds["bool"] = (bool,)
+    if name not in kinds or not all(type(label) in kinds[name] for label in labels):
+        raise ValueError("stored classes are of an unknown type")
+    classes = np.array(labels, dtype=name)
+    if len(labels) < 2 or not (classes[1:] > classes[:-1]).all():
+        raise ValueError("stored classes are not in order")
+    return classes

@@ -1,0 +1,260 @@
+"""What all estimators do; they differ in their targets and in how the dictionary is spelled."""
+
+import sys
+import time
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsebayes._counting import is_pairwise, takes_sparse
+from sparsebayes._latent import Inference, infer
+from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import Latent
+from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.likelihoods import Likelihood
+from sparsebayes.problem import Progress, Solution, Status
+from sparsebayes.solvers import relinearize, sequential_latent
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "seeded"]
+
+
+class Fitting(BaseEstimator):
+    """Checks of X, the call of a solver, what is kept of a fit, model files."""
+
+    def _dictionary(self) -> Any:
+        raise NotImplementedError
+
+    def _spelled(self) -> Any:
+        """Return the dictionary as it was given, right or wrong."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = takes_sparse(self._spelled())
+        tags.input_tags.pairwise = is_pairwise(self._spelled())
+        return tags
+
+    def _checked_pair(self, X: Any, y: Any, **rules: Any) -> tuple[Any, Any, Any]:
+        """Return the dictionary, X and y, as a fit may take them."""
+        dictionary = self._dictionary()
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_min_samples=2,
+            **rules,
+        )
+        if is_pairwise(dictionary) and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"a precomputed kernel matrix must be square, but X has shape {X.shape}; for "
+                "kernels at other centers, fit SparseBayesRegressor or SparseBayesClassifier with "
+                "prior='flat' on the matrix."
+            )
+        return dictionary, _canonical(X), y
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return _canonical(
+            validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
+        )
+
+    def _solver_settings(self, rng: np.random.RandomState, reporter: Any) -> dict[str, Any]:
+        settings: dict[str, Any] = {
+            "tol": float(self.tol),
+            "max_iter": int(self.max_iter),
+            # A fit is repeatable unless it is asked not to be.
+            "random_state": np.random.RandomState(0) if self.random_state is None else rng,
+            "report": reporter,
+        }
+        name, _, selection = self.solver.partition("-")
+        if name == "sequential":
+            return settings | {"selection": selection or "greedy"}
+        return settings | {"n_restarts": int(self.n_restarts)}
+
+    def _reporter(self, *, noise: bool) -> "Reporter | None":
+        return Reporter(type(self).__name__, int(self.verbose), noise) if self.verbose else None
+
+    def _infer(
+        self,
+        X: Any,
+        t: FloatArray,
+        weights: FloatArray | None,
+        dictionary: Any,
+        likelihood: Likelihood,
+        shared: bool = False,
+    ) -> Inference:
+        """Fit latent functions; warm if the last fit was one of the same kind."""
+        rng = seeded(self.random_state)
+        kind = (likelihood.n_latent, shared)
+        last = getattr(self, "_last", None)
+        warm = self.warm_start and isinstance(last, Inference) and self._last_kind == kind
+        result = infer(
+            X,
+            t,
+            weights,
+            dictionary,
+            likelihood=likelihood,
+            shared=shared,
+            fit_intercept=bool(self.fit_intercept),
+            prior=self.prior,
+            solve=partial(self._solve_latent, rng),
+            last=last if warm else None,
+            random_state=rng,
+        )
+        self._last, self._last_kind = result, kind
+        return result
+
+    def _solve_latent(
+        self,
+        rng: np.random.RandomState,
+        latent: Latent,
+        hyperprior: Hyperprior,
+        start: relinearize.Point | None,
+    ) -> tuple[Solution, LatentQuadratic]:
+        reporter = self._reporter(noise=False)
+        settings = self._solver_settings(rng, reporter)
+        solver = sequential_latent if "selection" in settings else relinearize
+        solution, quad = solver.solve(latent, hyperprior, start=start, **settings)
+        if reporter is not None:
+            reporter.close(solution)
+        return solution, quad
+
+    def _keep(self, solution: Solution, posterior: Any, fitted: dict[str, Any]) -> None:
+        self._restore(
+            posterior,
+            fitted
+            | {
+                "certificate_": solution.certificate,
+                "converged_": solution.converged,
+                "n_iter_": solution.n_iter,
+            },
+        )
+        self.solution_ = solution
+
+    def _restore(self, posterior: Any, fitted: dict[str, Any]) -> None:
+        """Set the fitted attributes that a posterior determines."""
+        self.posterior_ = posterior
+        for name, value in fitted.items():
+            setattr(self, name, value)
+
+    def _warn(self, solution: Solution) -> None:
+        if solution.status is not Status.CONVERGED:
+            warnings.warn(
+                f"{type(self).__name__}: {solution.status.value}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def save(self, path: Any) -> None:
+        """Write a model file of arrays and JSON; `sparsebayes.load` reads it without running code.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to write; an existing file is replaced.
+        """
+        from sparsebayes.persistence import save
+
+        save(self, path)
+
+
+class OnDictionary(Fitting):
+    """An estimator whose dictionary is a parameter."""
+
+    def _dictionary(self) -> Any:
+        if isinstance(self.dictionary, str):
+            if self.dictionary != "linear":
+                raise ValueError(
+                    'dictionary must be "linear" or a dictionary such as Kernel("rbf"), '
+                    f"got {self.dictionary!r}."
+                )
+            return Linear()
+        if isinstance(self.dictionary, type) or not hasattr(self.dictionary, "bind"):
+            raise TypeError(
+                'dictionary must be "linear" or an object of sparsebayes.dictionaries such as '
+                f'Kernel("rbf"), got {self.dictionary!r}.'
+            )
+        return self.dictionary
+
+    def _spelled(self) -> Any:
+        return self.dictionary
+
+
+class OnKernel(Fitting):
+    """An estimator whose parameters are those of one kernel."""
+
+    def _dictionary(self) -> Any:
+        return Kernel(
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+            centers=self.centers,
+        )
+
+    def _spelled(self) -> Any:
+        return self._dictionary()
+
+
+class Reporter:
+    """Prints progress to stderr: every step, or one in half a second, and how it ended."""
+
+    def __init__(self, name: str, verbose: int, noise: bool) -> None:
+        self.name, self.noise = name, noise
+        self.interval = 0.0 if verbose > 1 else 0.5
+        self.begun = self.last = time.perf_counter()
+
+    def __call__(self, line: Progress) -> None:
+        now = time.perf_counter()
+        if now - self.last >= self.interval:
+            self.last = now
+            noise = f"noise {line.noise_var:9.3g}  " if self.noise else ""
+            self._say(
+                f"{line.phase:<8}  atoms {line.n_active:5d}  objective {line.objective:14.6f}  "
+                f"{noise}best gain {line.max_gain:9.3g}"
+            )
+
+    def close(self, solution: Solution) -> None:
+        """Say how the fit ended."""
+        self._say(
+            f"{solution.state.active.size} atoms, {solution.n_iter} iterations, "
+            f"{solution.status.value}"
+        )
+
+    def _say(self, text: str) -> None:
+        spent = time.perf_counter() - self.begun
+        print(f"[{self.name}] {spent:7.1f} s  {text}", file=sys.stderr)
+
+
+def seeded(random_state: Any) -> np.random.RandomState:
+    """Source of randomness that a parameter stands for."""
+    try:
+        rng: np.random.RandomState = check_random_state(random_state)
+    except ValueError:
+        raise ValueError(
+            f"random_state must be None, an integer or a RandomState, got {random_state!r}."
+        ) from None
+    return rng
+
+
+def _canonical(X: Any) -> Any:
+    """Sum entries of a sparse matrix that were stored in parts; never in the user's own copy."""
+    if is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

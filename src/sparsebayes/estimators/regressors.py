@@ -1,0 +1,466 @@
+"""Regressors: one number to predict, or several that share their atoms."""
+
+import numbers
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from sparsebayes._regression import Regression, Start, regress
+from sparsebayes._samples import checked_weights
+from sparsebayes._settings import check_settings, resolve_likelihood
+from sparsebayes.dictionaries.linear import LinearAtoms
+from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, seeded
+from sparsebayes.latent_posterior import LatentPosterior
+from sparsebayes.likelihoods import Likelihood, Poisson
+from sparsebayes.posterior import Posterior
+from sparsebayes.predictive import Normal
+from sparsebayes.problem import Problem, Solution
+from sparsebayes.solvers import sequential, working_set
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["RVR", "SparseBayesRegressor"]
+
+
+class _Regressor(RegressorMixin, Fitting):
+    """What both regressors do."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        gaussian = isinstance(self.likelihood, str) and self.likelihood == "gaussian"
+        tags.target_tags.multi_output = gaussian
+        tags.target_tags.positive_only = _is_poisson(self.likelihood)
+        return tags
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Find the atoms that the data support.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
+            Inputs; a square matrix where the kernel is "precomputed".
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets. Several targets share their atoms, prior variances and noise variance; only
+            the Gaussian likelihood takes several.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights; a weight of two equals a row given twice, a weight of zero one left out.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        check_settings(self)
+        likelihood = resolve_likelihood(self.likelihood)
+        dictionary, X, y = self._checked_pair(X, y, multi_output=likelihood is None, y_numeric=True)
+        weights = checked_weights(sample_weight, X.shape[0])
+        if likelihood is None:
+            targets = np.asarray(y, dtype=np.float64)
+            solution = self._fit_gaussian(X, targets, weights, dictionary)
+        else:
+            solution = self._fit_latent(X, y, weights, dictionary, likelihood)
+        self._warn(solution)
+        return self
+
+    def _fit_gaussian(
+        self, X: Any, y: FloatArray, weights: FloatArray | None, dictionary: Any
+    ) -> Solution:
+        """Fit with normal noise of one variance, estimated unless it is given."""
+        rng = seeded(self.random_state)
+        last = getattr(self, "_last", None)
+        result = regress(
+            X,
+            y.reshape(len(y), -1),
+            weights,
+            dictionary,
+            single=y.ndim == 1,
+            fit_intercept=bool(self.fit_intercept),
+            prior=self.prior,
+            noise_variance=self.noise_variance,
+            solve=partial(self._solve, rng),
+            last=last if self.warm_start and isinstance(last, Regression) else None,
+            random_state=rng,
+        )
+        posterior = result.posterior
+        estimated = posterior.noise_variance * posterior.scale**2
+        fitted = {
+            "noise_variance_": float(self.noise_variance or estimated),
+            "log_marginal_likelihood_": result.log_evidence,
+        }
+        self._keep(result.solution, posterior, fitted)
+        self._last = result
+        return result.solution
+
+    def _fit_latent(
+        self,
+        X: Any,
+        y: Any,
+        weights: FloatArray | None,
+        dictionary: Any,
+        likelihood: Likelihood,
+    ) -> Solution:
+        """Fit the latent function of another likelihood, by Laplace's approximation."""
+        t = likelihood.check(y)
+        if _is_poisson(likelihood) and not (t if weights is None else t * weights).any():
+            raise ValueError(
+                "y holds no count above zero (with a weight above zero): no rate is small enough "
+                "to be the most probable one."
+            )
+        result = self._infer(X, t, weights, dictionary, likelihood)
+        fitted = {"log_marginal_likelihood_": result.log_evidence, "likelihood_": likelihood}
+        self._keep(result.solution, result.posterior, fitted)
+        return result.solution
+
+    def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
+        reporter = self._reporter(noise=True)
+        settings = self._solver_settings(rng, reporter)
+        solver = sequential if "selection" in settings else working_set
+        solution = solver.solve(problem, start=start, **settings)
+        if reporter is not None:
+            reporter.close(solution)
+        return solution
+
+    def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
+        for name in ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_"):
+            self.__dict__.pop(name, None)  # of another fit
+        super()._restore(posterior, fitted)
+        latent = isinstance(posterior, LatentPosterior)
+        order = posterior.atom if latent else slice(None)
+        self.relevance_ = posterior.atoms.index[order]
+        self.weights_ = posterior.weights
+        self.prior_variance_ = posterior.weight_variance
+        self.covariance_ = posterior.covariance
+        self.intercept_ = float(posterior.intercept[0]) if latent else posterior.intercept
+        if isinstance(posterior.atoms, LinearAtoms):
+            coef = np.zeros((posterior.atoms.count, *self.weights_.shape[1:]))
+            coef[self.relevance_] = self.weights_
+            self.coef_ = coef if coef.ndim == 1 else coef.T
+        if hasattr(posterior.atoms, "centers"):
+            self.relevance_vectors_ = posterior.atoms.centers[order]
+
+    def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
+            Inputs.
+        return_std : bool, default=False
+            Whether to return the standard deviation of the target, noise included.
+        return_cov : bool, default=False
+            Whether to return the covariance of the targets, noise included; only for the Gaussian
+            likelihood.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictive mean: of counts, for the Poisson likelihood.
+        std : ndarray of the same shape
+            Only with ``return_std``.
+        cov : ndarray of shape (n_samples, n_samples)
+            Only with ``return_cov``; the same for each target.
+        """
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov cannot both be asked for.")
+        X = self._checked(X)
+        if isinstance(self.posterior_, LatentPosterior):
+            if return_cov:
+                raise ValueError(
+                    f"return_cov is not available for likelihood={self.likelihood!r}: use "
+                    "return_std, or the covariance of draws of sample_y."
+                )
+            target = self.likelihood_.predictive(*self.posterior_.spread(X))
+            return (target.mean, target.std) if return_std else target.mean
+        if return_std:
+            return self.posterior_.spread(X, noise=True)
+        mean = self.posterior_.predict(X)
+        return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
+
+    def predict_distribution(self, X: ArrayLike) -> Any:
+        """Predict the distribution of the target.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        Normal or Counts
+            With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` (of counts
+            ``logpmf``) and ``sample``; what the ``predictive`` of your own likelihood returns.
+        """
+        X = self._checked(X)
+        if isinstance(self.posterior_, LatentPosterior):
+            return self.likelihood_.predictive(*self.posterior_.spread(X))
+        mean, std = self.posterior_.spread(X, noise=True)
+        return Normal(mean, std, self.posterior_.spread(X, noise=False)[1])
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: Any = 0, noise: bool = False
+    ) -> FloatArray:
+        """Draw functions from the posterior and evaluate them.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix of shape (n_rows, n_features)
+            Inputs.
+        n_samples : int, default=1
+            Number of functions.
+        random_state : int, RandomState or None, default=0
+            Source of randomness.
+        noise : bool, default=False
+            Whether to draw targets around the functions: with Gaussian noise, or counts.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            Each column is one function, so values in it are correlated as the posterior says. For
+            the Poisson likelihood it is a function of rates: what the mean of the target would be
+            if the weights were known.
+        """
+        if not isinstance(n_samples, numbers.Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer >= 1, got {n_samples!r}.")
+        X, rng = self._checked(X), seeded(random_state)
+        if not isinstance(self.posterior_, LatentPosterior):
+            return self.posterior_.sample(X, int(n_samples), rng, noise=bool(noise))
+        latent = self.posterior_.sample(X, int(n_samples), rng)[:, 0]
+        known = self.likelihood_.predictive(latent.reshape(-1, 1), np.zeros((latent.size, 1, 1)))
+        draws = known.sample(1, rng)[0] if noise else known.mean
+        return np.asarray(draws, dtype=np.float64).reshape(latent.shape)
+
+
+class SparseBayesRegressor(_Regressor, OnDictionary):
+    """Sparse Bayesian regression on any dictionary of atoms.
+
+    From the atoms of the dictionary it keeps the few that the data support, estimates the noise,
+    gives error bars, needs no cross-validation, and certifies its answer: ``certificate_`` says how
+    much any single change of the model could still gain.
+
+    Parameters
+    ----------
+    dictionary : "linear" or a dictionary, default="linear"
+        Candidate atoms: the columns of X, or e.g. ``Linear() + Kernel("rbf", gamma=0.5)``.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, jointly with the weights and with a flat prior.
+    prior : {"auto", "flat", "aic", "bic", "ric"}, float or Hyperprior, default="auto"
+        Prior of each atom's variance. A number (or its name) is the price in nats of a degree of
+        freedom: "aic" 1, "bic" log(n_samples) / 2, "ric" log(number of atoms). "auto" is "flat",
+        the relevance vector machine of the papers, for kernels, and "ric" for every other
+        dictionary, where a flat prior keeps one irrelevant atom in three.
+    noise_variance : float or None, default=None
+        Variance of the noise; None estimates it.
+    likelihood : {"gaussian", "poisson"} or Likelihood, default="gaussian"
+        How targets vary around the function: with normal noise; as counts whose rate is the
+        exponential of the function; or as an object of `sparsebayes.likelihoods`, or one of your
+        own, with one latent function says. All but "gaussian" are fitted by Laplace's
+        approximation, to one target, and have no ``noise_variance``.
+    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic"}, \
+default="auto"
+        "auto" is "working-set"; "sequential" is Tipping & Faul (2003), for comparison, with the
+        greatest increase, a random atom or the next in order as its next move.
+    tol : float, default=1e-6
+        Gain, in nats, that the certificate may leave on the table.
+    max_iter : int, default=10_000
+        Most iterations.
+    n_restarts : int, default=0
+        Further random searches for a better optimum (working-set solver).
+    warm_start : bool, default=False
+        Whether ``fit`` starts from the last solution, if the dictionary is of the same size.
+    random_state : int, RandomState or None, default=None
+        For k-means centers, for the sample of a large dictionary in which a fit begins, and for
+        restarts. None draws the centers at random and the others from a fixed seed.
+    verbose : int, default=0
+        1 prints progress to stderr now and then, 2 prints every step.
+
+    Attributes
+    ----------
+    relevance_ : ndarray of shape (n_active,)
+        Positions of the active atoms in the dictionary, the intercept excluded.
+    relevance_vectors_ : ndarray of shape (n_active, n_features)
+        Centers of the active atoms; only if all atoms are of one kernel.
+    weights_ : ndarray of shape (n_active,) or (n_active, n_targets)
+        Posterior mean of their weights.
+    prior_variance_ : ndarray of shape (n_active,)
+        Prior variance of their weights, for the atoms as given.
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Weights of all columns of X, zeros included; only for a linear dictionary.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Intercept.
+    noise_variance_ : float
+        Variance of the noise; only for the likelihood "gaussian".
+    likelihood_ : Likelihood
+        Likelihood of the targets; only for others than "gaussian".
+    covariance_ : ndarray of shape (n_active, n_active)
+        Posterior covariance of the weights.
+    log_marginal_likelihood_ : float
+        Log evidence, the intercept integrated out with a flat prior; by Laplace's approximation
+        unless the likelihood is "gaussian".
+    certificate_ : Certificate
+        ``max_gain``, ``gradient_norm`` and ``max_curvature`` over the whole dictionary.
+    converged_ : bool
+        Whether the certificate holds to ``tol``.
+    n_iter_ : int
+        Iterations used.
+    solution_ : Solution
+        State, status and trace of the fit.
+    posterior_ : Posterior or LatentPosterior
+        What predictions need, in units of its own; its size depends on neither the number of
+        samples nor that of atoms.
+    n_features_in_ : int
+        Number of columns of X.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if X had any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import SparseBayesRegressor
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(100, 300))
+    >>> y = 3 + 2 * X[:, 7] - X[:, 42] + 0.1 * rng.normal(size=100)
+    >>> model = SparseBayesRegressor().fit(X, y)
+    >>> model.relevance_, model.weights_.round(1), round(model.intercept_, 1)
+    (array([ 7, 42]), array([ 2., -1.]), 3.0)
+    >>> mean, std = model.predict(X[:1], return_std=True)
+    >>> bool(0.08 < std[0] < 0.12), model.certificate_.max_gain < 1e-6
+    (True, True)
+
+    Counts:
+
+    >>> counts = rng.poisson(np.exp(1 + X[:, 7]))
+    >>> model = SparseBayesRegressor(likelihood="poisson").fit(X, counts)
+    >>> model.relevance_, model.weights_.round(1)
+    (array([7]), array([1.]))
+    """
+
+    def __init__(
+        self,
+        dictionary: Any = "linear",
+        *,
+        fit_intercept: bool = True,
+        prior: Any = "auto",
+        noise_variance: float | None = None,
+        likelihood: Any = "gaussian",
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        n_restarts: int = 0,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.dictionary = dictionary
+        self.fit_intercept = fit_intercept
+        self.prior = prior
+        self.noise_variance = noise_variance
+        self.likelihood = likelihood
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_restarts = n_restarts
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class RVR(_Regressor, OnKernel):
+    """Relevance vector regression, spelled as scikit-learn's SVR.
+
+    A kernel is centered at every training row (or at ``centers``); the fit keeps the few that the
+    data support, the relevance vectors, estimates the noise and gives error bars.
+
+    The kernel matrix is stored up to 2 GiB, about 16 000 rows; a larger one is never held but
+    evaluated in blocks of rows, which is slower.
+
+    Parameters
+    ----------
+    kernel : str, callable or kernel object, default="rbf"
+        "rbf", "laplacian", "poly", "sigmoid", "linear", "lspline", "tps", any name that
+        scikit-learn's ``pairwise_kernels`` knows, "precomputed", a function ``K(X, Z)``, or an
+        object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
+    gamma : float, array-like of shape (n_features,), "scale" or "auto", default="scale"
+        Inverse squared width, for all inputs or for each; "scale" is 1 / (n_features * X.var()).
+    degree : int, default=3
+        Degree of "poly".
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further parameters of a callable or a scikit-learn kernel.
+    centers : None, int or array-like of shape (n_centers, n_features), default=None
+        Where kernels sit: the training rows, that many k-means centers, or these points.
+    fit_intercept, prior, noise_variance, likelihood, solver, tol, max_iter, n_restarts, \
+warm_start, random_state, verbose
+        As in `SparseBayesRegressor`; here prior="auto" is "flat".
+
+    Attributes
+    ----------
+    relevance_ : ndarray of shape (n_active,)
+        Rows of X (or of the centers) that became relevance vectors.
+    relevance_vectors_ : ndarray of shape (n_active, n_features)
+        The relevance vectors.
+    weights_, prior_variance_, intercept_, noise_variance_, likelihood_, covariance_, \
+log_marginal_likelihood_, certificate_, converged_, n_iter_, solution_, posterior_, \
+n_features_in_, feature_names_in_
+        As in `SparseBayesRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import RVR
+    >>> from sparsebayes.datasets import sinc
+    >>> data = sinc(100, noise=0.1, random_state=0)
+    >>> model = RVR(gamma=1 / 9).fit(data.X, data.y)
+    >>> len(model.relevance_) < 12
+    True
+    >>> bool(abs(model.noise_variance_**0.5 - 0.1) < 0.02)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: Any = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        centers: Any = None,
+        fit_intercept: bool = True,
+        prior: Any = "auto",
+        noise_variance: float | None = None,
+        likelihood: Any = "gaussian",
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        n_restarts: int = 0,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.centers = centers
+        self.fit_intercept = fit_intercept
+        self.prior = prior
+        self.noise_variance = noise_variance
+        self.likelihood = likelihood
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_restarts = n_restarts
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+def _is_poisson(likelihood: Any) -> bool:
+    return isinstance(likelihood, Poisson) or (
+        isinstance(likelihood, str) and likelihood == "poisson"
+    )
