@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from sparsebayes.design import Design
 from sparsebayes.engine import Breakdown
@@ -189,6 +189,9 @@ class _Newton:
         m, K, B = len(z), self.K, expansion.curvature
         pull = expansion.slope.sum(axis=0)  # (K,)
         gradient = -z
+        if m == 0:
+            step = Intercepts(B, self.latent.center).covariance @ pull
+            return gradient, step, float(pull @ step)
         A, D = np.eye(m), np.zeros((m, K))
         for k, mine in enumerate(self.members):
             if not mine.size:
@@ -208,12 +211,10 @@ class _Newton:
         intercepts = Intercepts(B, self.latent.center)
         A -= D @ intercepts.covariance @ D.T
         right = gradient - D @ (intercepts.covariance @ pull)
-        dz = np.zeros(0)
-        if m:
-            try:
-                dz = cho_solve(cho_factor(A, lower=True, check_finite=False), right)
-            except np.linalg.LinAlgError:
-                raise Breakdown from None
+        factor, info = dpotrf(A, lower=1, overwrite_a=1)
+        if info != 0:
+            raise Breakdown
+        dz, _ = dpotrs(factor, right, lower=1)
         dc = intercepts.covariance @ (pull - D.T @ dz)
         if not self.latent.center:
             return dz, np.zeros(K), float(gradient @ dz)

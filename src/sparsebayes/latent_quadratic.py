@@ -46,7 +46,12 @@ class Intercepts:
         self.covariance = np.zeros_like(self.C)
         self.root = np.zeros_like(self.C)  # root @ root.T is the covariance
         self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
-        if center:
+        if center and len(self.C) == 1:
+            total = float(self.C[0, 0])
+            self.covariance = np.array([[1.0 / total if total > 0 else 0.0]])
+            self.root = np.sqrt(self.covariance)
+            self.log_volume = 0.5 * float(np.log(2 * np.pi / max(total, np.finfo(float).tiny)))
+        elif center:
             values, vectors = np.linalg.eigh(self.C)
             firm = values > _IDENTIFIABLE * max(float(values[-1]), np.finfo(float).tiny)
             self.root = vectors * np.where(firm, 1.0 / np.sqrt(np.where(firm, values, 1.0)), 0.0)

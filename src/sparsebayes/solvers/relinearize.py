@@ -385,29 +385,34 @@ def solve(
 
 
 def _explore(fit: _Fit, rng: np.random.RandomState) -> Point:
-    """Find the structure, in a sample of many atoms and many rows: climb, then exchange atoms."""
-    latent = fit.latent
-    rows = _some_rows(latent.t, rng)
-    if rows is not None:
-        latent = latent.take(rows)
-    sample = np.arange(latent.design.shape[1])
-    if sample.size > 2 * SAMPLE:
-        sample = _sample(expand(latent, fit.hyperprior, _NOTHING).quad, rng)
-        latent = latent.restrict(sample)
+    """Find the structure, in a sample of many rows and many atoms: climb, then exchange atoms."""
+    rows = _some_rows(fit.latent.t, rng)
+    sample = _some_atoms(fit, rng)
+    latent = (
+        fit.latent if sample.size == fit.latent.design.shape[1] else fit.latent.restrict(sample)
+    )
     try:
-        at = _climb(fit, latent, _NOTHING, _ROUGH, "climb")
+        point = _explored(fit, latent if rows is None else latent.take(rows))
+        if rows is not None:  # the same atoms, with all rows
+            point = settle(fit, latent, Point(point.active, point.v), _ROUGH)
+            point = _climb(fit, latent, point, _ROUGH, "climb").point
     except Breakdown:  # the whole dictionary may do better
         return _NOTHING
+    per_atom = 1 if latent.shared else latent.K
+    active = sample[point.active // per_atom] * per_atom + point.active % per_atom
+    return Point(active, point.v, point.f)
+
+
+def _explored(fit: _Fit, latent: Latent) -> Point:
+    at = _climb(fit, latent, _NOTHING, _ROUGH, "climb")
     # Rows left out will move the optimum anyway: there one exchange is enough.
-    for _ in range(_EXCHANGES if rows is None else 1):
+    whole = len(latent.t) == len(fit.latent.t)
+    for _ in range(_EXCHANGES if whole else 1):
         trial = _exchanged(fit, latent, at)
         if trial is None:
             break
         at = trial
-    per_atom = 1 if latent.shared else latent.K
-    active = sample[at.point.active // per_atom] * per_atom + at.point.active % per_atom
-    point = Point(active, at.point.v, at.point.f if rows is None else None)
-    return point if rows is None else settle(fit, fit.latent, point, _ROUGH)
+    return at.point
 
 
 def _some_rows(t: FloatArray, rng: np.random.RandomState) -> IndexArray | None:
@@ -421,13 +426,21 @@ def _some_rows(t: FloatArray, rng: np.random.RandomState) -> IndexArray | None:
     return np.flatnonzero(drawn)
 
 
-def _sample(quad: LatentQuadratic, rng: np.random.RandomState) -> IndexArray:
-    """Atoms that correlate with what is not explained, and others drawn at random."""
-    power = np.square(quad.g).reshape(-1, quad.K).max(axis=1)  # (M,)
-    best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
-    usable = quad.diag.reshape(-1, quad.K).max(axis=1) > 0
-    rest = np.setdiff1d(np.flatnonzero(usable), best)
-    drawn = rng.choice(rest, min(SAMPLE - best.size, rest.size), replace=False)
+def _some_atoms(fit: _Fit, rng: np.random.RandomState) -> IndexArray:
+    """Atoms drawn at random; where they outnumber the rows, half that correlate with the targets.
+
+    Among kernels at the rows neighbors replace each other, and any sample will do.
+    """
+    n, m = fit.latent.design.shape
+    if m <= 2 * SAMPLE:
+        return np.arange(m)
+    best = np.empty(0, dtype=np.intp)
+    if m > n:
+        quad = expand(fit.latent, fit.hyperprior, _NOTHING).quad
+        power = np.square(quad.g).reshape(m, quad.K).max(axis=1)
+        best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
+    rest = np.setdiff1d(np.arange(m), best)
+    drawn = rng.choice(rest, SAMPLE - best.size, replace=False)
     return np.sort(np.concatenate([best, drawn]))
 
 
