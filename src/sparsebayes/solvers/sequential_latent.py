@@ -2,8 +2,11 @@
 
 Single moves with rank-one updates on one expansion, held; a new expansion whenever an atom has
 entered or left, or a few re-estimations have been made. Slower than the default by far: it is the
-reference that the default is compared with.
+reference that the default is compared with. One expansion may add an atom that the next deletes:
+where moves go round in a circle, the default's short steps end it.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Progress, Report, Solution, Status, certify
+from sparsebayes.solvers import relinearize
 from sparsebayes.solvers.relinearize import UNIT_NOISE, Expanded, Point, expand
 from sparsebayes.solvers.sequential import SELECTIONS, Moves, plan_moves, select_move
 
@@ -67,6 +71,7 @@ def solve(
     rng = np.random.RandomState(0) if random_state is None else random_state
     point = start or Point(np.empty(0, dtype=np.intp), np.empty(0))
     trace: list[Progress] = []
+    seen: set[tuple[bytes, float]] = set()
     iteration = cursor = 0
     at = expand(latent, hyperprior, point)
     status = Status.MAX_ITER
@@ -78,6 +83,15 @@ def solve(
             report(trace[-1])
         if certificate.holds(tol):
             status = Status.CONVERGED
+        place = (np.sort(at.state.active).tobytes(), round(objective, 9))
+        if status is Status.MAX_ITER and place in seen:
+            solution, quad = relinearize.solve(
+                latent, hyperprior, tol=tol, max_iter=max_iter, start=at.point, report=report
+            )
+            trace.extend(solution.trace)
+            spent = iteration + solution.n_iter
+            return replace(solution, n_iter=spent, trace=tuple(trace)), quad
+        seen.add(place)
         if status is not Status.MAX_ITER or iteration >= max_iter:
             break
         try:
