@@ -150,7 +150,7 @@ def test_what_cannot_be_saved(tmp_path):
     path = tmp_path / "a.model"
     with pytest.raises(NotFittedError):
         save(RVR(), path)
-    with pytest.raises(TypeError, match="save.. takes a fitted RVC, RVR, .* or .*, got Ridge"):
+    with pytest.raises(TypeError, match="save.. takes a fitted RVC or RVR or .*, got Ridge"):
         save(Ridge().fit(SINC.X, SINC.y), path)
     with pytest.raises(TypeError, match="got Pipeline; of a pipeline"):
         save(make_pipeline(RVR()).fit(SINC.X, SINC.y), path)

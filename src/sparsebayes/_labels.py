@@ -8,11 +8,38 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["class_weights", "labels_from_json", "labels_to_json", "separated"]
+__all__ = ["class_weights", "labels_from_json", "labels_to_json", "plain", "separated", "shown"]
 
 _NUMBERS = ("bool", "float16", "float32", "float64") + tuple(
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 )
+
+
+def plain(y: Any) -> NDArray[Any]:
+    """Labels as an array: objects that are all numbers of one type, or booleans, become these.
+
+    Parameters
+    ----------
+    y : array-like of shape (N,)
+        Labels.
+
+    Returns
+    -------
+    ndarray of shape (N,)
+        The labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain(np.array([2, 1, 2], dtype=object))
+    array([2, 1, 2])
+    """
+    labels = np.asarray(y)
+    if labels.dtype == object and len(kinds := {type(label) for label in labels}) == 1:
+        kind = kinds.pop()
+        if issubclass(kind, bool | int | float | np.bool_ | np.integer | np.floating):
+            return labels.astype(kind)
+    return labels
 
 
 def separated(y: NDArray[Any]) -> tuple[NDArray[Any], IndexArray]:
@@ -87,7 +114,7 @@ def class_weights(
         counts = np.bincount(codes, weights, minlength=classes.size)
         balanced = counts.sum() / (classes.size * counts)
         # Of 24 bits: sums of such weights are exact, so a weight of two stays a row given twice.
-        return balanced.astype(np.float32).astype(np.float64)
+        return np.asarray(balanced.astype(np.float32), dtype=np.float64)
     known = dict(zip(classes.tolist(), range(classes.size), strict=True))
     strange = [label for label in class_weight if label not in known]
     if strange:

@@ -11,9 +11,9 @@ A model file is a zip archive without compression that holds
     depends neither on the number of training rows nor on the size of the dictionary.
 
 Constructor parameters come back as they were if they are numbers, strings, short arrays, lists,
-dictionaries or hyperpriors, likelihoods and dictionaries of this package. Others (a ``RandomState``, a long
-array of centers) are recorded by their ``repr`` for the reader and have their default value after
-loading: predictions do not depend on them, only a new ``fit`` would.
+dictionaries or hyperpriors, likelihoods and dictionaries of this package. Others (a
+``RandomState``, a long array of centers) are recorded by their ``repr`` for the reader and have
+their default value after loading: predictions do not depend on them, only a new ``fit`` would.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def save(
     name = type(model).__name__
     if name not in _ESTIMATORS or type(model) is not _estimator_class(name):
         raise TypeError(
-            f"save() takes a fitted {', '.join(_ESTIMATORS[:-1])} or {_ESTIMATORS[-1]}, got {name}; "
+            f"save() takes a fitted {' or '.join(_ESTIMATORS)}, got {name}; "
             "of a pipeline or a search, save the final estimator"
         )
     check_is_fitted(model)

@@ -32,6 +32,9 @@ __all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "seeded"]
 class Fitting(BaseEstimator):
     """Checks of X, the call of a solver, what is kept of a fit, model files."""
 
+    _last: Any  # the last fit, for a warm start
+    _last_kind: tuple[int, bool]
+
     def _dictionary(self) -> Any:
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsebayes._labels import class_weights, separated, shown
+from sparsebayes._labels import class_weights, plain, separated, shown
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
 from sparsebayes.dictionaries.linear import LinearAtoms
@@ -49,8 +49,9 @@ class _Classifier(ClassifierMixin, Fitting):
         """
         check_settings(self)
         dictionary, X, y = self._checked_pair(X, y)
-        check_classification_targets(y)
-        classes, codes = separated(np.asarray(y))
+        labels = plain(y)
+        check_classification_targets(labels)
+        classes, codes = separated(labels)
         weights = self._weights(classes, codes, sample_weight)
         K = classes.size
         likelihood: Likelihood = Bernoulli() if K == 2 else Multinomial(K)
@@ -113,9 +114,10 @@ class _Classifier(ClassifierMixin, Fitting):
         """
         X = self._checked(X)
         if len(self.classes_) > 2:
-            return self.classes_[self._log_proba(X, False).argmax(axis=1)]
-        # The same answer as of the probabilities, without the covariances that these take.
-        return self.classes_[(self.posterior_.predict(X)[:, 0] > 0).astype(np.intp)]
+            codes = self._log_proba(X, False).argmax(axis=1)
+        else:  # the same answer as of the probabilities, without the covariances that these take
+            codes = (self.posterior_.predict(X)[:, 0] > 0).astype(np.intp)
+        return np.asarray(self.classes_[codes])
 
     def predict_proba(self, X: ArrayLike, plug_in: bool = False) -> FloatArray:
         """Predict the probabilities of the classes.
@@ -182,7 +184,7 @@ class _Classifier(ClassifierMixin, Fitting):
         X = self._checked(X)
         two = len(self.classes_) == 2
         if plug_in:
-            mean = self.posterior_.predict(X)
+            mean: FloatArray = self.posterior_.predict(X)
             return mean[:, 0] if two else mean
         log_proba = self._log_proba(X, False)
         return log_proba[:, 1] - log_proba[:, 0] if two else log_proba

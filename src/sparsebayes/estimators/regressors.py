@@ -118,7 +118,7 @@ class _Regressor(RegressorMixin, Fitting):
         reporter = self._reporter(noise=True)
         settings = self._solver_settings(rng, reporter)
         solver = sequential if "selection" in settings else working_set
-        solution = solver.solve(problem, start=start, **settings)
+        solution: Solution = solver.solve(problem, start=start, **settings)
         if reporter is not None:
             reporter.close(solution)
         return solution
@@ -127,13 +127,15 @@ class _Regressor(RegressorMixin, Fitting):
         for name in ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_"):
             self.__dict__.pop(name, None)  # of another fit
         super()._restore(posterior, fitted)
-        latent = isinstance(posterior, LatentPosterior)
-        order = posterior.atom if latent else slice(None)
+        order: Any = slice(None)
+        self.intercept_ = posterior.intercept
+        if isinstance(posterior, LatentPosterior):
+            order = posterior.atom
+            self.intercept_ = float(posterior.intercept[0])
         self.relevance_ = posterior.atoms.index[order]
         self.weights_ = posterior.weights
         self.prior_variance_ = posterior.weight_variance
         self.covariance_ = posterior.covariance
-        self.intercept_ = float(posterior.intercept[0]) if latent else posterior.intercept
         if isinstance(posterior.atoms, LinearAtoms):
             coef = np.zeros((posterior.atoms.count, *self.weights_.shape[1:]))
             coef[self.relevance_] = self.weights_
