@@ -1,5 +1,6 @@
 """Class labels: counted, weighted, and written down as JSON."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,8 @@ def plain(y: Any) -> NDArray[Any]:
     if labels.dtype == object and len(kinds := {type(label) for label in labels}) == 1:
         kind = kinds.pop()
         if issubclass(kind, bool | int | float | np.bool_ | np.integer | np.floating):
-            return labels.astype(kind)
+            with contextlib.suppress(OverflowError):
+                return labels.astype(kind)
     return labels
 
 
