@@ -133,7 +133,7 @@ def _posterior(state: State, quad: LatentQuadratic, atoms: Atoms) -> LatentPoste
         root = np.sqrt(v)[:, None] * inverse_factor(state.white).T
     distinct = np.unique(a)
     distinct = distinct[np.argsort(atoms.index[distinct], kind="stable")]
-    place = np.empty(quad.size // quad.K, dtype=np.intp)
+    place = np.empty(atoms.size, dtype=np.intp)
     place[distinct] = np.arange(distinct.size)
     return LatentPosterior(
         atoms=atoms.restrict(distinct),
