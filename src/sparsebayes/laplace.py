@@ -15,7 +15,7 @@ from sparsebayes.likelihoods import Expansion, Likelihood
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Latent", "Mode", "find_mode", "quadratic_at"]
+__all__ = ["Latent", "Mode", "Start", "find_mode", "quadratic_at"]
 
 _STEPS = 500
 _HALVINGS = 60
@@ -73,10 +73,28 @@ class Latent:
         return replace(self, design=self.design.take(rows), t=self.t[rows], weights=weights)
 
 
+class Start(NamedTuple):
+    """Weights of some columns and intercepts, for Newton's method to start from."""
+
+    columns: IndexArray
+    w: FloatArray  # weights of these columns, for atoms as given
+    c: FloatArray  # (K,) intercepts
+
+    def of(self, columns: IndexArray) -> FloatArray:
+        """Weights of other columns: zero for those without one here."""
+        order = np.argsort(self.columns, kind="stable")
+        place = np.searchsorted(self.columns, columns, sorter=order)
+        place = order[np.minimum(place, max(order.size - 1, 0))] if order.size else None
+        if place is None:
+            return np.zeros(columns.size)
+        return np.where(self.columns[place] == columns, self.w[place], 0.0)
+
+
 class Mode(NamedTuple):
     """The maximum of the posterior of the weights, at given variances."""
 
     w: FloatArray  # (m,) weights of atoms as given
+    c: FloatArray  # (K,) intercepts
     f: FloatArray  # (N, K) latent functions
     expansion: Expansion
     penalty: float  # sum of w^2 / (2 v)
@@ -91,7 +109,7 @@ def find_mode(
     latent: Latent,
     columns: IndexArray,
     v: FloatArray,
-    start: FloatArray | None = None,
+    starts: tuple[Start, ...] = (),
 ) -> Mode:
     """Maximise the posterior of weights and intercepts by damped Newton steps.
 
@@ -105,8 +123,8 @@ def find_mode(
         Active columns, ``a K + k``.
     v : ndarray of shape (m,)
         Prior variances of their weights, for atoms as given.
-    start : ndarray of shape (N, K) or None
-        Latent functions to start from, as of another mode; zero without.
+    starts : tuple of Start, default=()
+        Where the mode may be; Newton's method starts from the best of them, or from zero.
 
     Returns
     -------
@@ -125,7 +143,7 @@ def find_mode(
     array([2.])
     """
     newton = _Newton(latent, columns, v)
-    return newton.climb(start)
+    return newton.climb([(start.of(columns), start.c) for start in starts])
 
 
 class _Newton:
@@ -137,8 +155,11 @@ class _Newton:
         self.k = columns % self.K
         atoms, which = np.unique(columns // self.K, return_inverse=True)
         rows = latent.design.columns(atoms) if atoms.size else np.zeros((0, len(latent.t)))
+        self.mean = np.zeros(len(columns))
         if latent.center:  # a shift of an atom is taken up by the intercept; products keep digits
-            rows -= rows.mean(axis=1, keepdims=True)
+            mean = rows.mean(axis=1)
+            rows -= mean[:, None]
+            self.mean = mean[which]
         self.U = rows[which] * self.root[:, None]  # (m, N)
         self.members = [np.flatnonzero(self.k == k) for k in range(self.K)]
 
@@ -148,16 +169,18 @@ class _Newton:
             f[:, k] = c[k] + z[mine] @ self.U[mine]
         return f
 
-    def climb(self, start: FloatArray | None) -> Mode:
+    def shift(self, w: FloatArray) -> FloatArray:
+        """What centering the atoms moves from their weights to the intercepts."""
+        return np.bincount(self.k, w * self.mean, minlength=self.K)
+
+    def climb(self, starts: list[tuple[FloatArray, FloatArray]]) -> Mode:
         z, c = np.zeros(len(self.k)), np.zeros(self.K)
-        if start is not None:
-            z, c = self._project(start)
-        f = self.latents(z, c)
-        with np.errstate(over="ignore"):
-            expansion = self.latent.expand(f)
-            height = float(expansion.value.sum()) - 0.5 * float(z @ z)
-        if start is not None and not np.isfinite(height):
-            return self.climb(None)
+        expansion, f, height = self._look(z, c)
+        for w, intercepts in starts:
+            z_new, c_new = w / self.root, intercepts + self.shift(w)
+            there = self._look(z_new, c_new)
+            if there[2] > height or not np.isfinite(height):
+                z, c, (expansion, f, height) = z_new, c_new, there
         ending = False
         for _ in range(_STEPS):
             dz, dc, promise = self._step(z, expansion)
@@ -170,19 +193,16 @@ class _Newton:
             if ending:
                 break
             ending = promise < _DONE * (1.0 + abs(height))
-        return Mode(z * self.root, f, expansion, 0.5 * float(z @ z))
+        w = z * self.root
+        return Mode(w, c - self.shift(w), f, expansion, 0.5 * float(z @ z))
 
-    def _project(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Weights whose latent functions are nearest to f: a start, nothing more."""
-        c = f.mean(axis=0) if self.latent.center else np.zeros(self.K)
-        z = np.zeros(len(self.k))
-        for k, mine in enumerate(self.members):
-            if mine.size:
-                U = self.U[mine]
-                A = U @ U.T
-                A.flat[:: mine.size + 1] += 1e-3 + 1e-9 * A.diagonal()
-                z[mine] = np.linalg.solve(A, U @ (f[:, k] - c[k]))
-        return z, c
+    def _look(self, z: FloatArray, c: FloatArray) -> tuple[Expansion, FloatArray, float]:
+        """Expansion, latent functions and log posterior at given weights."""
+        f = self.latents(z, c)
+        with np.errstate(over="ignore"):
+            expansion = self.latent.expand(f)
+            height = float(expansion.value.sum()) - 0.5 * float(z @ z)
+        return expansion, f, height
 
     def _step(self, z: FloatArray, expansion: Expansion) -> tuple[FloatArray, FloatArray, float]:
         """Newton step in z and the intercepts, and half the increase it promises twice over."""
@@ -232,10 +252,7 @@ class _Newton:
         scale = 1.0
         for _ in range(_HALVINGS):
             z_new, c_new = z + scale * dz, c + scale * dc
-            f = self.latents(z_new, c_new)
-            with np.errstate(over="ignore"):
-                expansion = self.latent.expand(f)
-                reached = float(expansion.value.sum()) - 0.5 * float(z_new @ z_new)
+            expansion, f, reached = self._look(z_new, c_new)
             if reached >= height + _ARMIJO * scale * promise:
                 return z_new, c_new, expansion, f, reached
             if promise < 1e-12 * (1.0 + abs(height)) and reached > height - 1e-9:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent, Mode, find_mode, quadratic_at
+from sparsebayes.laplace import Latent, Mode, Start, find_mode, quadratic_at
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.quadratic import members
@@ -39,6 +39,7 @@ _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.5  # nats by which a new expansion may lie below the last one
 _ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 25  # after which expansions are said to disagree
+_LOOKS = 6  # expansions while structure is sought
 _PATIENCE = 8  # expansions after which they are,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _FAINT = 1e-3  # variance, for unit norm, at which an atom enters or leaves in short steps
@@ -52,7 +53,7 @@ class Point(NamedTuple):
 
     active: IndexArray  # (m,) columns, or atoms where their variances are shared
     v: FloatArray  # (m,) prior variances of weights of atoms as given
-    f: FloatArray | None = None  # (N, K) latent functions near the mode
+    starts: tuple[Start, ...] = ()  # where its mode may be
 
 
 _NOTHING = Point(np.empty(0, dtype=np.intp), np.empty(0))
@@ -69,10 +70,13 @@ class Expanded:
     state: State
 
     def moved(self, state: State) -> Point:
-        """The point of another state of this expansion."""
-        group = self.quad.group
-        norm = self.quad.norm[state.active * group]
-        return Point(state.active, state.v / norm**2, self.mode.f)
+        """The point of another state of this expansion, and where it expects the mode."""
+        quad = self.quad
+        columns = quad.members(state.active)
+        w = state.mu[:, 0] / quad.norm[columns]
+        expected = Start(columns, w, quad.offset - quad.centers(columns).T @ w)
+        v = state.v / quad.norm[state.active * quad.group] ** 2
+        return Point(state.active, v, (expected, *self.point.starts[:1]))
 
 
 @dataclass
@@ -132,14 +136,15 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
     """
     group = latent.K if latent.shared else 1
     columns = members(point.active, group)
-    mode = find_mode(latent, columns, np.repeat(point.v, group), point.f)
+    mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts)
     quad = quadratic_at(latent, mode)
     v = point.v * quad.norm[point.active * group] ** 2
     usable = v > 0  # an atom that has lost its norm to saturated samples is no atom
     active, v = point.active[usable], v[usable]
     state = refresh(quad, hyperprior, active, v, 1.0)
     problem = Problem(quad, hyperprior, 1.0)
-    return Expanded(Point(active, point.v[usable], mode.f), mode, quad, problem, state)
+    found = Start(columns, mode.w, mode.c)
+    return Expanded(Point(active, point.v[usable], (found,)), mode, quad, problem, state)
 
 
 def settle(
@@ -179,7 +184,8 @@ def settle(
     if not atoms.size:
         return point
     few = latent.restrict(atoms)
-    best, here = _renumbered(last, atoms, per_atom), _renumbered(point, atoms, per_atom)
+    best = _renumbered(last, atoms, per_atom, latent.K)
+    here = _renumbered(point, atoms, per_atom, latent.K)
     if short:
         here = _balance(fit, few, _advance(few, fit.hyperprior, best, height, here), tol)
     for turn in range(0 if short else _TURNS):
@@ -192,7 +198,7 @@ def settle(
         if turn >= _FULL_TURNS:
             here = _inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS))
     active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
-    return Point(active, here.v, here.f)
+    return Point(active, here.v, _renamed(here.starts, atoms, latent.K))
 
 
 def _balance(fit: _Fit, latent: Latent, at: Expanded, tol: float) -> Point:
@@ -212,7 +218,9 @@ def _balance(fit: _Fit, latent: Latent, at: Expanded, tol: float) -> Point:
         stays = (at.state.v > _FAINT) | (gradient > 0)
         if not stays.all():
             point = at.point
-            at = expand(latent, fit.hyperprior, Point(point.active[stays], point.v[stays], point.f))
+            at = expand(
+                latent, fit.hyperprior, point._replace(active=point.active[stays], v=point.v[stays])
+            )
             J = None
             continue
         if J is not None:
@@ -225,16 +233,28 @@ def _balance(fit: _Fit, latent: Latent, at: Expanded, tol: float) -> Point:
             break
         step *= min(1.0, 1.0 / float(np.abs(step).max()))
         before = gradient
-        at = expand(
-            latent, fit.hyperprior, Point(at.point.active, at.point.v * np.exp(step), at.point.f)
-        )
+        at = expand(latent, fit.hyperprior, at.point._replace(v=at.point.v * np.exp(step)))
     return at.point
 
 
-def _renumbered(point: Point, atoms: IndexArray, per_atom: int) -> Point:
+def _renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
     """The same point where only ``atoms`` are counted."""
     place = np.searchsorted(atoms, point.active // per_atom)
-    return Point(place * per_atom + point.active % per_atom, point.v, point.f)
+    starts = []
+    for start in point.starts:
+        known = np.isin(start.columns // K, atoms)
+        columns = start.columns[known]
+        renumbered = np.searchsorted(atoms, columns // K) * K + columns % K
+        starts.append(Start(renumbered, start.w[known], start.c))
+    return Point(place * per_atom + point.active % per_atom, point.v, tuple(starts))
+
+
+def _renamed(starts: tuple[Start, ...], atoms: IndexArray, K: int) -> tuple[Start, ...]:
+    """The same starts where all atoms are counted."""
+    return tuple(
+        start._replace(columns=atoms[start.columns // K] * K + start.columns % K)
+        for start in starts
+    )
 
 
 def _advance(
@@ -256,12 +276,14 @@ def _advance(
     return expand(latent, hyperprior, origin)
 
 
-def _climb(fit: _Fit, latent: Latent, point: Point, tol: float, phase: str) -> Expanded:
-    """Expand, climb and settle until no change gains more than ``tol``."""
+def _climb(
+    fit: _Fit, latent: Latent, point: Point, tol: float, phase: str, looks: int = _EXPANSIONS
+) -> Expanded:
+    """Expand, climb and settle until no change gains more than ``tol``, or ``looks`` times."""
     short, pending, height = False, np.inf, -np.inf
     best: Expanded | None = None
     least = np.inf
-    for turn in range(_EXPANSIONS):
+    for turn in range(looks):
         at = expand(latent, fit.hyperprior, point)
         certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
@@ -293,7 +315,7 @@ def _halfway(old: Point, new: Point) -> Point:
     """Between two points, in log variances; atoms of one of them count as fainter in the other."""
     active, v = _aligned(old, new)
     v = np.where(v > 0, v, _FADED * v.max(axis=0))
-    return Point(active, np.sqrt(v[0] * v[1]), new.f)
+    return Point(active, np.sqrt(v[0] * v[1]), new.starts)
 
 
 def _inched(at: Expanded, new: Point, longest: float) -> Point:
@@ -310,7 +332,7 @@ def _inched(at: Expanded, new: Point, longest: float) -> Point:
     v[0] = np.where(came, v[1], v[0])
     v[1] = np.maximum(v[1], faint)
     step = np.clip(0.5 * np.log(v[1] / v[0]), -longest, longest)
-    return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.f)
+    return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.starts)
 
 
 def _aligned(old: Point, new: Point) -> tuple[IndexArray, FloatArray]:
@@ -394,17 +416,17 @@ def _explore(fit: _Fit, rng: np.random.RandomState) -> Point:
     try:
         point = _explored(fit, latent if rows is None else latent.take(rows))
         if rows is not None:  # the same atoms, with all rows
-            point = settle(fit, latent, Point(point.active, point.v), _ROUGH)
-            point = _climb(fit, latent, point, _ROUGH, "climb").point
+            point = settle(fit, latent, point, _ROUGH)
+            point = _climb(fit, latent, point, _ROUGH, "climb", _LOOKS).point
     except Breakdown:  # the whole dictionary may do better
         return _NOTHING
     per_atom = 1 if latent.shared else latent.K
     active = sample[point.active // per_atom] * per_atom + point.active % per_atom
-    return Point(active, point.v, point.f)
+    return Point(active, point.v, _renamed(point.starts, sample, latent.K))
 
 
 def _explored(fit: _Fit, latent: Latent) -> Point:
-    at = _climb(fit, latent, _NOTHING, _ROUGH, "climb")
+    at = _climb(fit, latent, _NOTHING, _ROUGH, "climb", _LOOKS)
     # Rows left out will move the optimum anyway: there one exchange is enough.
     whole = len(latent.t) == len(fit.latent.t)
     for _ in range(_EXCHANGES if whole else 1):

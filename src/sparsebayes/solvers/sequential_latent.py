@@ -128,4 +128,4 @@ def _moves(
         if changes:
             break
     v = moves.v[moves.active] / at.quad.norm[moves.active] ** 2
-    return Point(moves.active, v, at.mode.f), made, cursor
+    return Point(moves.active, v, at.point.starts), made, cursor
