@@ -9,7 +9,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from sparsebayes.design import Design
 from sparsebayes.engine import Breakdown
-from sparsebayes.latent_quadratic import Intercepts, LatentQuadratic
+from sparsebayes.latent_quadratic import Intercepts, LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
 
 FloatArray = NDArray[np.float64]
@@ -19,7 +19,7 @@ __all__ = ["Latent", "Mode", "Start", "find_mode", "quadratic_at"]
 
 _STEPS = 500
 _HALVINGS = 60
-_DONE = 1e-9  # nats a step promises, relative to the log posterior, after which one more ends it
+_DONE = 1e-9  # nats that the last step promises, relative to the log posterior
 _ARMIJO = 1e-4
 
 
@@ -181,7 +181,6 @@ class _Newton:
             there = self._look(z_new, c_new)
             if there[2] > height or not np.isfinite(height):
                 z, c, (expansion, f, height) = z_new, c_new, there
-        ending = False
         for _ in range(_STEPS):
             dz, dc, promise = self._step(z, expansion)
             if not promise > 0:
@@ -190,9 +189,8 @@ class _Newton:
             if step is None:
                 break
             z, c, expansion, f, height = step
-            if ending:
+            if promise < _DONE * (1.0 + abs(height)):  # what is left is of the order of its square
                 break
-            ending = promise < _DONE * (1.0 + abs(height))
         w = z * self.root
         return Mode(w, c - self.shift(w), f, expansion, 0.5 * float(z @ z))
 
@@ -212,22 +210,13 @@ class _Newton:
         if m == 0:
             step = Intercepts(B, self.latent.center).covariance @ pull
             return gradient, step, float(pull @ step)
-        A, D = np.eye(m), np.zeros((m, K))
+        D = np.zeros((m, K))
         for k, mine in enumerate(self.members):
-            if not mine.size:
-                continue
-            U = self.U[mine]
-            gradient[mine] += U @ expansion.slope[:, k]
-            D[mine] = U @ B[:, k]
-            for other in range(k, K):
-                others = self.members[other]
-                if others.size:
-                    block = (U * B[:, k, other]) @ self.U[others].T
-                    if other == k:
-                        A[mine[:, None], mine] += block
-                    else:
-                        A[mine[:, None], others] = block
-                        A[others[:, None], mine] = block.T
+            if mine.size:
+                gradient[mine] += self.U[mine] @ expansion.slope[:, k]
+                D[mine] = self.U[mine] @ B[:, k]
+        A = weighted_gram(self.U, self.k, B)
+        A.flat[:: m + 1] += 1.0
         intercepts = Intercepts(B, self.latent.center)
         A -= D @ intercepts.covariance @ D.T
         right = gradient - D @ (intercepts.covariance @ pull)

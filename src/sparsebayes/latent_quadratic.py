@@ -15,7 +15,7 @@ from sparsebayes.quadratic import ColumnCache, Gram, members
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Intercepts", "LatentQuadratic"]
+__all__ = ["Intercepts", "LatentQuadratic", "weighted_gram"]
 
 _CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
 _IDENTIFIABLE = 1e-10  # eigenvalues of C below this fraction of the largest are shift invariance
@@ -238,20 +238,49 @@ class LatentQuadratic:
 
     def _block(self, indices: IndexArray) -> FloatArray:
         a, latent = self.atom(indices), self.latent(indices)
-        atoms = self._shifted(indices) * self._inverse_norm[indices][:, None]
-        G = np.empty((indices.size, indices.size))
-        for k in np.unique(latent):
-            rows = np.flatnonzero(latent == k)
-            for other in np.unique(latent[latent >= k]):
-                columns = np.flatnonzero(latent == other)
-                block = (atoms[rows] * self.curvature[:, k, other]) @ atoms[columns].T
-                G[rows[:, None], columns] = block
-                G[columns[:, None], rows] = block.T
+        scale = self._inverse_norm[indices][:, None]
+        G = weighted_gram(self._shifted(indices) * scale, latent, self.curvature)
         if self.center and self.K > 1:
-            scale = self._inverse_norm[indices][:, None]
             tilt = self.tilt[a, latent] * scale
             G -= tilt @ self.intercepts.C @ tilt.T
         return G
+
+
+def weighted_gram(rows: FloatArray, latent: IndexArray, curvature: FloatArray) -> FloatArray:
+    """Sums over samples of rows_i B_kl rows_j, k and l the latent functions of i and j.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, N)
+        Atoms at the samples.
+    latent : ndarray of shape (m,)
+        Latent function of each.
+    curvature : ndarray of shape (N, K, K)
+        B.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        Symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> B = np.array([[[2.0, -1.0], [-1.0, 2.0]]])
+    >>> weighted_gram(np.array([[1.0], [3.0]]), np.array([0, 1]), B)
+    array([[ 2., -3.],
+           [-3., 18.]])
+    """
+    if curvature.shape[1] == 1:
+        return np.asarray((rows * curvature[:, 0, 0]) @ rows.T)
+    G = np.empty((len(rows), len(rows)))
+    by_pair = np.ascontiguousarray(curvature.transpose(1, 2, 0))  # (K, K, N)
+    for k in np.unique(latent):
+        own, later = np.flatnonzero(latent == k), np.flatnonzero(latent >= k)
+        block = rows[own] @ (rows[later] * by_pair[k, latent[later]]).T
+        G[own[:, None], later] = block
+        G[later[:, None], own] = block.T
+    return G
 
 
 def _check_range(squares: FloatArray) -> None:
