@@ -88,7 +88,8 @@ def _log_pmf(k: FloatArray, m: FloatArray, s: FloatArray) -> FloatArray:
     v = s**2
     rate = _rate_at_mode(k, m, v)
     with np.errstate(divide="ignore", over="ignore"):
-        shift = np.where(v * (k + rate) < 1.0, v * (k - rate), np.log(rate) - m)
+        short = (v * (k + rate) < 1.0) | (rate < 0.5 * k)
+        shift = np.where(short, v * (k - rate), np.log(rate) - m)
         stretch = np.sqrt(1.0 + v * rate)  # the normal's width over the width at the mode
         width = s / stretch
         left = np.minimum(np.sqrt(2 * _DROP) * stretch, _left(rate) / width)

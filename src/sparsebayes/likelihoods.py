@@ -387,7 +387,7 @@ class Poisson:
         slope = np.where(some, -t * np.expm1(d), -rate)
         with np.errstate(over="ignore"):
             value = _log_density_of_best_rate(t) + (slope + t * d)
-            beyond = np.minimum(log_rate - near, _LARGEST_EXCESS)
+            beyond = np.clip(log_rate - _LARGEST_LOG_RATE, 0.0, _LARGEST_EXCESS)
             value += beyond * (slope - 0.5 * rate * beyond)
         return Expansion(value, (slope - rate * beyond)[:, None], rate[:, None, None])
 

@@ -77,7 +77,7 @@ class Categorical:
         table = np.broadcast_to(given, (n,))[:, None] == self._labels[None, :]
         known = table.any(axis=1)
         if not known.all():
-            wrong = np.broadcast_to(given, (n,))[~known][0]
+            wrong = np.broadcast_to(given, (n,))[~known][:1].tolist()[0]
             raise ValueError(f"{wrong!r} is not one of the classes {self._labels.tolist()}.")
         return np.asarray(self.log_proba[np.arange(n), table.argmax(axis=1)])
 
