@@ -5,6 +5,8 @@
 3. Settle: on the active atoms alone, which cost little, mode and variances in turn until neither
    moves the other.
 4. Expand again, until the certificate holds for the last expansion.
+
+With many atoms, 1 to 4 go on among those that gain most, between screens of all of them.
 """
 
 from dataclasses import dataclass, field
@@ -39,6 +41,9 @@ _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.5  # nats by which a new expansion may lie below the last one
 _ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 35  # after which expansions are said to disagree
+_WORK = 512  # atoms on which a fit of more of them converges between screens of all
+_LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
+_SCREENS = 20  # most screens of all atoms
 _LOOKS = 6  # expansions while structure is sought
 _PATIENCE = 15  # expansions after which they are,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
@@ -289,8 +294,6 @@ def _climb(
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol) or fit.exhausted:
             return at
-        if latent is fit.latent:
-            fit.good = at
         if best is None or certificate.max_gain < least:
             best, least = at, certificate.max_gain
         gained = at.state.objective - height
@@ -391,7 +394,7 @@ def solve(
         for _ in range(n_restarts):
             point = _better(fit, point, _explore(fit, rng))
     try:
-        at, broken = _climb(fit, latent, point, tol, "finish"), False
+        at, broken = _finish(fit, point, tol), False
     except Breakdown:
         at, broken = fit.good or expand(latent, hyperprior, _NOTHING), True
     certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
@@ -404,6 +407,33 @@ def solve(
     trace = tuple(fit.trace)
     solution = Solution(at.state, UNIT_NOISE, status, certificate, converged, fit.iterations, trace)
     return solution, at.quad
+
+
+def _finish(fit: _Fit, point: Point, tol: float) -> Expanded:
+    """Screen the whole dictionary and converge on the atoms that gain most, in turn."""
+    per_atom = 1 if fit.latent.shared else fit.latent.K
+    m = fit.latent.design.shape[1]
+    if m <= 2 * _WORK or fit.latent.K == 1:  # with several latent functions a screen costs K^2
+        return _climb(fit, fit.latent, point, tol, "finish")
+    least = np.inf
+    for _ in range(_SCREENS):
+        at = expand(fit.latent, fit.hyperprior, point)
+        certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
+        fit.note("screen", at.state, certificate.max_gain)
+        if fit.good is None or certificate.max_gain < least:
+            fit.good, least = at, certificate.max_gain
+        if certificate.holds(tol) or fit.exhausted:
+            return at
+        worth = statistics.gains.reshape(m, -1).max(axis=1)
+        worth[at.state.active // per_atom] = np.inf
+        atoms = np.sort(np.argpartition(-worth, _WORK)[:_WORK])
+        few = fit.latent.restrict(atoms)
+        here = _renumbered(at.point, atoms, per_atom, fit.latent.K)
+        here = _climb(fit, few, here, max(_LOOSE * certificate.max_gain, tol), "finish").point
+        active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
+        point = Point(active, here.v, _renamed(here.starts, atoms, fit.latent.K))
+    assert fit.good is not None
+    return fit.good
 
 
 def _explore(fit: _Fit, rng: np.random.RandomState) -> Point:
