@@ -28,6 +28,8 @@ Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadr
 
 __all__ = ["Inference", "infer"]
 
+_SMALLEST_NORM = 1e-140  # its square is not yet lost
+
 
 @dataclass(frozen=True)
 class Inference:
@@ -118,7 +120,12 @@ def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, cen
     """Number of atoms that are not constant; all of them count in a kernel machine."""
     if is_kernel_machine(dictionary):
         return design.shape[1]
-    return int(np.count_nonzero(design.moments(weights, center).norm))
+    norms = design.moments(weights, center).norm
+    if norms[norms > 0].min(initial=1.0) < _SMALLEST_NORM:
+        raise ValueError(
+            "the atoms have values whose squares leave the range of float64: give X in other units."
+        )
+    return int(np.count_nonzero(norms))
 
 
 def _posterior(state: State, quad: LatentQuadratic, atoms: Atoms) -> LatentPosterior:

@@ -310,8 +310,14 @@ def _climb(
         if short:
             point = _inched(at, point, 1.0)
         point = settle(fit, latent, point, left, at, short)
+        if _is_same(point, at.point):  # every way on is a fall: nothing will change
+            break
     assert best is not None
     return best
+
+
+def _is_same(one: Point, other: Point) -> bool:
+    return np.array_equal(one.active, other.active) and np.array_equal(one.v, other.v)
 
 
 def _halfway(old: Point, new: Point) -> Point:
