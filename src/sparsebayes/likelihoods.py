@@ -269,7 +269,7 @@ class Multinomial:
         return t
 
     def expand(self, t: FloatArray, f: FloatArray) -> Expansion:
-        """Expand the log-likelihood; differences such as 1 - p are never formed.
+        """Expand the log-likelihood; 1 - p is never formed where it would cancel.
 
         Parameters
         ----------
@@ -291,16 +291,16 @@ class Multinomial:
         odds[rows, best] = 0.0
         rest = odds.sum(axis=1)
         odds[rows, best] = 1.0
-        p = odds / (1.0 + rest)[:, None]
+        total = 1.0 + rest
+        p = odds / total[:, None]
+        miss = 1.0 - p
+        miss[rows, best] = rest / total  # the only p that can be near one
         value = below[rows, label] - np.log1p(rest)
-        # Sums of the others where 1 - p would cancel: rows of slope and curvature sum to zero.
+        slope = -p
+        slope[rows, label] = miss[rows, label]
         curvature = -p[:, :, None] * p[:, None, :]
         diagonal = np.arange(self.n_classes)
-        curvature[:, diagonal, diagonal] = 0.0
-        curvature[:, diagonal, diagonal] = -curvature.sum(axis=2)
-        p[rows, label] = 0.0
-        slope = -p
-        slope[rows, label] = p.sum(axis=1)
+        curvature[:, diagonal, diagonal] = p * miss
         return Expansion(value, slope, curvature)
 
     def predictive(self, mean: FloatArray, covariance: FloatArray) -> Any:
