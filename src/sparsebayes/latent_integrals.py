@@ -28,6 +28,7 @@ _LATTICES = ((128, 19), (512, 115), (2048, 301), (8192, 3035))
 _VARIANCES = (0.1, 2.0)  # where the next larger rule begins
 _FEW_CLASSES = 5  # up to which a larger one is cheap
 _LEAST_POINTS = 8  # points per dimension: fewer could repeat a coordinate
+_TIE = 1e-7  # relative difference of variances that are equal up to rounding
 _UNDERFLOW = 1e-280
 
 
@@ -217,7 +218,8 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
     """Root (n, K, K - 1) of covariances of contrasts, by Cholesky with pivoting.
 
     The largest directions come first, where the lattice is best, and permuting the classes permutes
-    the rows of the root. The last two classes have the same variance left: there the mean decides.
+    the rows of the root. Where variances are equal the mean decides, not their rounding; the last
+    two classes always have the same variance left.
     """
     rest = covariance.copy()
     n, K, _ = rest.shape
@@ -226,8 +228,9 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
     waiting = np.ones((n, K), dtype=bool)
     for j in range(K - 1):
         variances = rest[:, diagonal, diagonal]
-        priority = variances if j < K - 2 else mean
-        pivot = np.where(waiting, priority, -np.inf).argmax(axis=1)
+        left = np.where(waiting, variances, -np.inf)
+        equal = left >= (1.0 - _TIE) * left.max(axis=1, keepdims=True)
+        pivot = np.where(equal if j < K - 2 else waiting, mean, -np.inf).argmax(axis=1)
         waiting[rows, pivot] = False
         size = variances[rows, pivot]
         positive = size > 0
