@@ -41,15 +41,47 @@ def test_there_are_pages_and_examples():
     assert list(blocks(ROOT / "README.md", "python"))
 
 
+def agrees(printed, shown):
+    """Whether words and whole numbers are equal, and decimals up to one in their last digit."""
+    number = re.compile(r"-?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
+    if " ".join(number.sub("#", printed).split()) != " ".join(number.sub("#", shown).split()):
+        return False
+    for got, want in zip(number.findall(printed), number.findall(shown), strict=True):
+        mantissa, _, exponent = want.partition("e")
+        decimals = len(mantissa.partition(".")[2])
+        unit = 10.0 ** (int(exponent or 0) - decimals) if decimals or exponent else 0.0
+        if abs(float(got) - float(want)) > 1.001 * unit:
+            return False
+    return True
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS], ids=name_of)
-def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    program = ""
+    program, ends = "", []
     for line, block in blocks(page, "python"):
         program += "\n" * (line - program.count("\n")) + block  # tracebacks show the page's lines
+        ends.append(program.count("\n"))
+        program += "print('=' * 99)\n"
     script = tmp_path / f"{page.stem}.py"
     script.write_text(program)
     runpy.run_path(str(script))
+    printed = capsys.readouterr().out.split("=" * 99 + "\n")
+    shown = dict(blocks(page, "text"))
+    for end, output in zip(ends, printed, strict=False):
+        # A fence, an empty line and another fence are between code and what it prints.
+        assert agrees(output, shown.pop(end + 3, output)), f"above line {end} is printed:\n{output}"
+    assert not shown, "there is output without code"
+
+
+def test_comparison_of_outputs():
+    assert agrees("error 0.0251  7 atoms\n", "error 0.025 7 atoms")
+    assert agrees("gain 3.2e-07", "gain 3e-07")
+    assert not agrees("error 0.027", "error 0.025")
+    assert not agrees("8 atoms", "7 atoms")
+    assert not agrees("7 vectors", "7 atoms")
+    assert not agrees("gain 3e-06", "gain 3e-07")
+    assert not agrees("7", "7 7")
 
 
 @every_page
