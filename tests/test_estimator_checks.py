@@ -1,11 +1,24 @@
 """scikit-learn's own checks, with no expected failures."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 from sklearn.gaussian_process import kernels as gp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.likelihoods import Gaussian, Poisson
+
+
+@dataclass(frozen=True)
+class Rounded(Poisson):
+    """Counts out of any numbers: the checks have no others, and Poisson refuses them."""
+
+    def check(self, y):
+        return super().check(np.round(y))
+
 
 ESTIMATORS = [
     SparseBayesRegressor(),
@@ -17,6 +30,16 @@ ESTIMATORS = [
     RVR(solver="sequential"),
     RVR("precomputed"),
     RVR(gp.RBF(3.0), prior="aic", centers=30),
+    SparseBayesRegressor(likelihood=Rounded()),
+    RVR(likelihood=Rounded(), prior="bic"),
+    RVR(likelihood=Gaussian(0.1), fit_intercept=False),
+    SparseBayesClassifier(),
+    SparseBayesClassifier(prior="flat", solver="sequential"),
+    SparseBayesClassifier(Linear() + Kernel("rbf", gamma=0.5), class_weight="balanced"),
+    RVC(),
+    RVC(prior="bic", fit_intercept=False, warm_start=True),
+    RVC(shared=True),
+    RVC(gp.RBF(3.0), prior="aic", centers=30),
 ]
 
 
