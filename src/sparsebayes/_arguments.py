@@ -98,8 +98,8 @@ def parser() -> argparse.ArgumentParser:
     fit = commands.add_parser(
         "fit",
         help="fit a model to a csv or parquet file",
-        description="Fit a sparse Bayesian regression or classification to the columns of a csv\nor "
-        "parquet file.",
+        description="Fit a sparse Bayesian regression or classification to the columns of\n"
+        "a csv or parquet file.",
         epilog=_FIT_EPILOG,
         **kind,
     )
