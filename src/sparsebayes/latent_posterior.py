@@ -69,40 +69,33 @@ class LatentPosterior:
         return self.offset - self.weights @ self.center
 
     @property
-    def _level(self) -> FloatArray:
-        """For each column a value of its atom near which no digits are lost, shape (m,).
-
-        It is the column's mean: a shift that all latent functions share is taken out of its center.
-        """
-        own = self.center[np.arange(len(self.latent)), self.latent]
-        if self.n_latent == 1:
-            return own
-        others = (self.center.sum(axis=1) - own) / (self.n_latent - 1)
-        return np.asarray(own - others)
+    def _own(self) -> FloatArray:
+        """Center of each column in its own latent function, shape (m,)."""
+        return np.asarray(self.center[np.arange(len(self.latent)), self.latent])
 
     @property
-    def _rest(self) -> FloatArray:
-        """What a column of unit norm is where its atom has the value of `_level`, shape (m, K)."""
-        rest = -self.center
-        rest[np.arange(len(self.latent)), self.latent] += self._level
-        return rest / self.norm[:, None]
+    def _others(self) -> FloatArray:
+        """What a column of unit norm adds to the other latent functions, everywhere: (m, K)."""
+        constant = -self.center / self.norm[:, None]
+        constant[np.arange(len(self.latent)), self.latent] = 0.0
+        return constant
 
     def _blocks(
         self, X: Any, width: int
     ) -> Iterator[tuple[slice, list[tuple[IndexArray, FloatArray]]]]:
-        """Rows, and for each latent function its columns and their values without `_rest`.
+        """Rows, and for each latent function its columns and their values in it.
 
         A block of rows at a time, with about `width` entries of a result in each row.
         """
         n, m = int(X.shape[0]), len(self.norm)
         columns = [np.flatnonzero(self.latent == k) for k in range(self.n_latent)]
-        level = self._level
+        own = self._own
         step = max(1, _BLOCK_CELLS // max(m + self.atoms.size, width)) if m else max(n, 1)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((rows.stop - start, 0))
             U = U.toarray() if is_sparse(U) else np.asarray(U)
-            yield rows, [(c, (U[:, self.atom[c]] - level[c]) / self.norm[c]) for c in columns]
+            yield rows, [(c, (U[:, self.atom[c]] - own[c]) / self.norm[c]) for c in columns]
 
     def predict(self, X: Any) -> FloatArray:
         """Mean of the latent functions at the rows of X.
@@ -118,7 +111,7 @@ class LatentPosterior:
             Posterior mean.
         """
         mean = np.empty((int(X.shape[0]), self.n_latent))
-        constant = self.offset + self.mean @ self._rest
+        constant = self.offset + self.mean @ self._others
         for rows, parts in self._blocks(X, self.n_latent):
             for k, (c, U) in enumerate(parts):
                 mean[rows, k] = constant[k] + U @ self.mean[c]
@@ -141,8 +134,8 @@ class LatentPosterior:
         """
         n, m, K = int(X.shape[0]), len(self.norm), self.n_latent
         mean, covariance = np.empty((n, K)), np.empty((n, K, K))
-        constant = self.offset + self.mean @ self._rest
-        fixed = self._rest.T @ self.root
+        constant = self.offset + self.mean @ self._others
+        fixed = self._others.T @ self.root
         of_offset = self.offset_root @ self.offset_root.T
         for rows, parts in self._blocks(X, K * (m + K)):
             half = np.empty((rows.stop - rows.start, K, m))
@@ -178,7 +171,7 @@ class LatentPosterior:
         m, K = len(self.norm), self.n_latent
         normal = random_state.standard_normal((m + K, n_samples))
         weights = self.mean[:, None] + self.root @ normal[:m]
-        constant = self.offset[:, None] + self.offset_root @ normal[m:] + self._rest.T @ weights
+        constant = self.offset[:, None] + self.offset_root @ normal[m:] + self._others.T @ weights
         draws = np.empty((int(X.shape[0]), K, n_samples))
         for rows, parts in self._blocks(X, K * n_samples):
             for k, (c, U) in enumerate(parts):
