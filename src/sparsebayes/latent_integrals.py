@@ -175,8 +175,8 @@ def log_mean_softmax(mean: FloatArray, covariance: FloatArray) -> FloatArray:
     >>> mean, covariance = np.array([[0.0, 0.0, 3.0]]), np.eye(3)[None]
     >>> np.exp(log_mean_softmax(mean, 0 * covariance)).round(2)
     array([[0.05, 0.05, 0.91]])
-    >>> np.exp(log_mean_softmax(mean, 9 * covariance)).round(2)
-    array([[0.2 , 0.2 , 0.61]])
+    >>> np.exp(log_mean_softmax(mean, 4 * covariance)).round(2)
+    array([[0.15, 0.15, 0.71]])
     """
     n, K = mean.shape
     if K == 2:
