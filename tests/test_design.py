@@ -53,6 +53,39 @@ def test_dense_sparse_and_blocked_give_the_same(seed, center, weighted, n_rows, 
         np.testing.assert_allclose(found.mean, mean, atol=1e-12)
         np.testing.assert_allclose(found.norm, norm, atol=1e-7)
         np.testing.assert_allclose(found.norm[norm > 1e-6], norm[norm > 1e-6], rtol=1e-9)
+        np.testing.assert_allclose(design.squares(rows), rows @ X**2, atol=1e-12)
+
+
+@examples(40)
+@given(seeds, st.integers(1, 12), st.integers(1, 9))
+def test_some_atoms_and_some_rows_are_those_of_the_whole(seed, n_rows, block_rows):
+    rng = np.random.RandomState(seed)
+    X = rng.standard_normal((n_rows, 5)) * (rng.uniform(size=(n_rows, 5)) < 0.5)
+    atoms = Linear().bind(X)
+    some = rng.permutation(5)[: rng.randint(0, 6)]
+    rows = rng.randint(0, n_rows, rng.randint(1, 2 * n_rows + 1))
+    kept = X.copy()
+    for design in (
+        ArrayDesign(X),
+        ArrayDesign(np.asfortranarray(X)),
+        ArrayDesign(sp.csc_matrix(X)),
+        ArrayDesign(sp.csc_array(X)),
+        BlockedDesign(atoms, X, block_rows),
+    ):
+        few = design.restrict(some)
+        assert few.shape == (n_rows, some.size)
+        np.testing.assert_array_equal(few.columns(np.arange(some.size)), X[:, some].T)
+        less = design.take(rows)
+        assert less.shape == (rows.size, 5)
+        np.testing.assert_array_equal(less.columns(np.arange(5)), X[rows].T)
+        ones = np.ones((1, rows.size))
+        np.testing.assert_allclose(less.correlate(ones), ones @ X[rows], atol=1e-12)
+        both = less.restrict(some)
+        np.testing.assert_array_equal(both.columns(np.arange(some.size)), X[rows][:, some].T)
+        np.testing.assert_allclose(both.squares(ones), ones @ X[rows][:, some] ** 2, atol=1e-12)
+        shifted = few.columns(np.arange(some.size))
+        shifted += 1.0  # what it returns is the caller's own
+    np.testing.assert_array_equal(X, kept)
 
 
 @pytest.mark.parametrize("stored_bytes", [1, 8 * 11, 8 * 11 * 7, 8 * 11 * 22])
@@ -68,6 +101,11 @@ def test_kernels_in_blocks_equal_the_stored_ones(stored_bytes, center):
     some = np.array([10, 0, 4])
     np.testing.assert_allclose(blocked.columns(some), stored.columns(some), rtol=1e-12)
     np.testing.assert_allclose(blocked.correlate(rows), stored.correlate(rows), atol=1e-12)
+    np.testing.assert_allclose(blocked.squares(rows), stored.squares(rows), atol=1e-12)
+    for part in (blocked.restrict(some), stored.restrict(some)):
+        np.testing.assert_allclose(part.correlate(rows), stored.correlate(rows)[:, some], rtol=1e-9)
+    for part in (blocked.take(some), stored.take(some)):
+        np.testing.assert_allclose(part.columns(some), stored.columns(some)[:, some], rtol=1e-12)
     for w in (None, weights):
         one, other = stored.moments(w, center), blocked.moments(w, center)
         np.testing.assert_allclose(other.mean, one.mean, atol=1e-14)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import examples
-from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness, gain
+from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness, best_variance, gain
 
 CONTRACT = [
     Flat(),
@@ -197,3 +197,74 @@ def test_gain_of_leaving_an_atom_out_is_nothing():
 def test_a_price_that_is_none_is_refused(c):
     with pytest.raises(ValueError, match="c must be a finite number >= 0"):
         Smoothness(c)
+
+
+def shared_worth(prior, s, q2, v, noise):
+    """The same for an atom of several columns: a sum over directions, the prior but once."""
+    v = np.atleast_1d(np.asarray(v, dtype=float))
+    return oracle.value(s, q2, v[:, None], 1).sum(axis=1) + prior.log_density(v, noise)
+
+
+@pytest.mark.parametrize("prior", CONTRACT[:-1], ids=repr)
+@examples(80)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), decades)
+def test_a_shared_variance_beats_every_other_and_zero(prior, seed, K, log_noise):
+    rng = np.random.RandomState(seed)
+    noise = 10.0**log_noise
+    s = 10.0 ** rng.uniform(-2, 2, K) / noise
+    q2 = s * 10.0 ** rng.uniform(-2, 3, K)
+    s[rng.uniform(size=K) < 0.2] = 0.0  # in the span of the model: no say
+    q2 *= s > 0
+    v = best_variance(prior, s[None], q2[None], noise)
+    assert v.shape == (1,)
+    best = gain(prior, s[None], q2[None], v, noise)[0]
+    grid = noise * np.logspace(-8, 8, 4001)
+    tolerance = 1e-8 * (1 + np.sum(q2 / np.where(s > 0, s, 1.0)))
+    assert best >= 0
+    assert best >= shared_worth(prior, s, q2, grid, noise).max() - tolerance
+    assert best == pytest.approx(shared_worth(prior, s, q2, v, noise)[0], abs=tolerance)
+
+
+@contract
+def test_directions_that_agree_are_targets(prior):
+    rng = np.random.RandomState(0)
+    s = 10.0 ** rng.uniform(-3, 3, 100)
+    q2 = s[:, None] * 10.0 ** rng.uniform(-2, 4, (100, 3))
+    together = best_variance(prior, np.repeat(s[:, None], 3, axis=1), q2, 1.0)
+    targets = prior.best_variance(s, q2.sum(axis=1), 1.0, 3)
+    one = gain(prior, np.repeat(s[:, None], 3, axis=1), q2, together, 1.0)
+    two = gain(prior, s, q2.sum(axis=1), targets, 1.0, 3)
+    np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-9)
+    sure = two > 1e-3
+    np.testing.assert_allclose(together[sure], targets[sure], rtol=1e-4)
+    # ... and one direction alone is an atom of one column
+    alone = best_variance(prior, s[:, None], q2[:, :1], 1.0)
+    single = prior.best_variance(s, q2[:, 0], 1.0)
+    assert best_variance(prior, s, q2[:, 0], 1.0).tolist() == single.tolist()
+    sure = gain(prior, s, q2[:, 0], single, 1.0) > 1e-3
+    np.testing.assert_allclose(alone[sure], single[sure], rtol=1e-4)
+
+
+@contract
+def test_gain_of_a_shared_variance_is_a_difference_of_worths(prior):
+    rng = np.random.RandomState(1)
+    s = 10.0 ** rng.uniform(-2, 2, (50, 4))
+    q2 = s * 10.0 ** rng.uniform(-1, 2, (50, 4))
+    v, now = 10.0 ** rng.uniform(-3, 3, (2, 50))
+    v[:5] = 0.0
+    now[3:8] = 0.0
+    found = gain(prior, s, q2, v, 0.7, v_now=now)
+    for i in range(50):
+        after, before = (shared_worth(prior, s[i], q2[i], each[i], 0.7)[0] for each in (v, now))
+        assert found[i] == pytest.approx(after - before, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(
+        gain(prior, s, q2, v, 0.7), gain(prior, s, q2, v, 0.7, v_now=np.zeros(50)), rtol=1e-12
+    )
+
+
+@contract
+def test_no_direction_no_variance(prior):
+    none = np.zeros((2, 3))
+    assert not best_variance(prior, none, none, 1.0).any()
+    assert not gain(prior, none, none, np.zeros(2), 1.0).any()
+    assert best_variance(prior, np.empty((0, 3)), np.empty((0, 3)), 1.0).shape == (0,)
