@@ -90,6 +90,15 @@ def test_links_lead_somewhere(page):
     inside = [target for target in targets if not re.match(r"https?:|mailto:|#", target)]
     missing = [target for target in inside if not (page.parent / target.split("#")[0]).exists()]
     assert missing == []
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        if anchor and not re.match("https?:", path):
+            text = (page.parent / path if path else page).read_text()
+            headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+            slugs = [
+                re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings
+            ]
+            assert anchor in slugs, target
 
 
 @every_page
