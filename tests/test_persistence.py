@@ -14,14 +14,17 @@ from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
 
 import sparsebayes
-from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, sinc, sparse_linear
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.persistence import load, read_model, save
 
 SINC = sinc(60, random_state=0)
 LINEAR = sparse_linear(80, 20, 3, random_state=0)
+COUNTS = np.random.default_rng(0).poisson(np.exp(2 * SINC.y))
+CLASSES = np.array(["high", "low", "middle"])[np.digitize(SINC.y, [-0.05, 0.4])]
 TWO_TARGETS = np.column_stack([SINC.y, -2 * SINC.y + 1])
 
 MODELS = {
@@ -46,7 +49,45 @@ MODELS = {
         SINC.y + 0.3 * SINC.X[:, 0],
     ),
     "constant-target": (RVR(), SINC.X, np.full(60, 3.5)),
+    "counts": (RVR(gamma=0.1, likelihood="poisson"), SINC.X, COUNTS),
+    "a-likelihood": (SparseBayesRegressor(likelihood=Poisson()), LINEAR.X[:60], COUNTS),
+    "known-noise": (RVR(gamma=0.1, likelihood=Gaussian(0.01)), SINC.X, SINC.y),
+    "two-classes": (RVC(gamma=0.1), SINC.X, SINC.y > 0.2),
+    "text": (RVC(gamma=0.1), SINC.X, CLASSES),
+    "text-as-objects": (SparseBayesClassifier(), LINEAR.X[:60], CLASSES.astype(object)),
+    "integers": (SparseBayesClassifier(), LINEAR.X, np.sign(LINEAR.y).astype(np.int8)),
+    "whole-floats": (SparseBayesClassifier(), LINEAR.X, np.sign(LINEAR.y)),
+    "shared": (RVC(gamma=0.1, shared=True), SINC.X, CLASSES),
+    "class-weights": (
+        RVC(gamma=0.1, class_weight={True: 2, False: 1}, fit_intercept=False),
+        SINC.X,
+        SINC.y > 0.2,
+    ),
+    "union-of-classes": (
+        SparseBayesClassifier(Bias() + Linear() + Kernel("rbf", gamma=0.2), prior="bic"),
+        SINC.X,
+        CLASSES,
+    ),
+    "no-atoms": (RVC(), np.ones((60, 1)), CLASSES),
 }
+
+
+FITTED = (
+    "classes_",
+    "coef_",
+    "covariance_",
+    "intercept_",
+    "prior_variance_",
+    "relevance_",
+    "relevance_vectors_",
+    "weights_",
+)
+
+
+def predictions(model, X):
+    if hasattr(model, "classes_"):
+        return model.predict(X), model.predict_proba(X), model.decision_function(X, plug_in=True)
+    return model.predict(X, return_std=True)
 
 
 def fitted(model, X, y):
@@ -63,21 +104,22 @@ def test_round_trip(name, tmp_path):
     save(model, tmp_path / "a.model")
     same = load(str(tmp_path / "a.model"))
     assert type(same) is type(model)
-    for want, got in zip(
-        model.predict(X, return_std=True), same.predict(X, return_std=True), strict=True
-    ):
+    for want, got in zip(predictions(model, X), predictions(same, X), strict=True):
         np.testing.assert_array_equal(got, want)
-    for attribute in ("n_features_in_", "converged_", "n_iter_", "noise_variance_"):
+        assert got.dtype == want.dtype
+    names = ["n_features_in_", "converged_", "n_iter_"]
+    names += [name for name in ("noise_variance_", "likelihood_") if hasattr(model, name)]
+    for attribute in names:
         assert getattr(same, attribute) == getattr(model, attribute)
         assert type(getattr(same, attribute)) is type(getattr(model, attribute))
     assert same.log_marginal_likelihood_ == model.log_marginal_likelihood_
     assert vars(same.certificate_) == pytest.approx(vars(model.certificate_), rel=0, nan_ok=True)
-    for attribute in ("relevance_", "weights_", "prior_variance_", "covariance_", "intercept_"):
-        np.testing.assert_array_equal(getattr(same, attribute), getattr(model, attribute))
-    for attribute in ("coef_", "relevance_vectors_"):
+    for attribute in FITTED:
         assert hasattr(same, attribute) == hasattr(model, attribute)
-        if hasattr(model, attribute):
-            np.testing.assert_array_equal(getattr(same, attribute), getattr(model, attribute))
+        want, got = getattr(model, attribute, []), getattr(same, attribute, [])
+        assert type(got) is type(want)
+        for a, b in zip(want, got, strict=True) if isinstance(want, list) else [(want, got)]:
+            np.testing.assert_array_equal(a, b)
     # Stored again, the same bytes: nothing was lost on the way.
     save(same, tmp_path / "b.model")
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
@@ -90,7 +132,7 @@ def test_parameters_come_back(name, tmp_path):
     same = load(tmp_path / "a.model")
     assert repr(same) == repr(model)
     again = fitted(same, X, y)
-    np.testing.assert_array_equal(again.predict(X), fitted(model, X, y).predict(X))
+    np.testing.assert_array_equal(predictions(again, X)[1], predictions(fitted(model, X, y), X)[1])
 
 
 def test_parameters_that_cannot_be_stored_are_recorded(tmp_path):
@@ -163,6 +205,16 @@ def test_what_cannot_be_saved(tmp_path):
         save(Sub().fit(SINC.X, SINC.y), path)
     with pytest.raises(ValueError, match="kernel"):
         save(RVR(lambda a, b: np.exp(-((a - b.T) ** 2))).fit(SINC.X, SINC.y), path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_cannot_be_saved(tmp_path):
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")
+    model = RVC(gamma=0.1).fit(SINC.X, (SINC.y > 0.2).astype(int))
+    for classes in (days, days.astype(object)):
+        model.classes_ = classes
+        with pytest.raises(ValueError, match="labels of type .* cannot be stored without pickle"):
+            save(model, tmp_path / "a.model")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sparsebayes
-from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.datasets import sinc
 from sparsebayes.persistence import ModelFileError, load, save
 
@@ -23,6 +23,17 @@ def good(tmp_path_factory):
     """The members of a good model file."""
     path = tmp_path_factory.mktemp("models") / "good.model"
     save(RVR(gamma=0.1).fit(SINC.X, SINC.y), path)
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    """The members of a good model file of a classifier."""
+    path = tmp_path_factory.mktemp("models") / "classes.model"
+    y = np.array(["ash", "birch", "oak"])[np.digitize(SINC.y, [-0.05, 0.4])]
+    model = SparseBayesClassifier().fit(np.c_[SINC.X, SINC.y], y)
+    save(model, path)
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -353,9 +364,69 @@ def test_hostile_scalars(good, write, changes):
     refuse(write(edited(good, fitted=stored | changes)))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes_": ...},
+        {"classes_": None},
+        {"classes_": ["ash", "birch", "oak"]},
+        {"classes_": {"type": "str", "labels": ["ash", "birch"]}},
+        {"classes_": {"type": "str", "labels": ["ash", "birch", "elm", "oak"]}},
+        {"classes_": {"type": "str", "labels": ["ash", "ash", "oak"]}},
+        {"classes_": {"type": "str", "labels": ["oak", "birch", "ash"]}},
+        {"classes_": {"type": "str", "labels": [1, 2, 3]}},
+        {"classes_": {"type": "str", "labels": "abc"}},
+        {"classes_": {"type": "<U1000000000", "labels": ["ash", "birch", "oak"]}},
+        {"classes_": {"type": "int8", "labels": [1, 2, 300]}},
+        {"classes_": {"type": "int64", "labels": [1, 2, 10**30]}},
+        {"classes_": {"type": "int64", "labels": [0, True, 2]}},
+        {"classes_": {"type": "float64", "labels": [0.0, 1.0, {"$": "float", "value": "nan"}]}},
+        {"classes_": {"type": "object", "labels": [[1], [2], [3]]}},
+        {"classes_": {"type": "object", "labels": [1, "a", 2]}},
+        {"classes_": {"type": "M8[D]", "labels": [1, 2, 3]}},
+        {"classes_": {"type": ["str"], "labels": ["a", "b", "c"]}},
+        {"likelihood_": ...},
+        {"likelihood_": None},
+        {"likelihood_": "poisson"},
+        {"likelihood_": {"$": "Poisson", "parameters": {}}},
+        {"likelihood_": {"$": "Bernoulli", "parameters": {}}},
+        {"likelihood_": {"$": "Multinomial", "parameters": {"n_classes": 4}}},
+        {"likelihood_": {"$": "Multinomial", "parameters": {"n_classes": 10**9}}},
+        {"likelihood_": {"$": "Multinomial", "parameters": {"n_classes": "3"}}},
+        {"likelihood_": {"$": "Flat", "parameters": {}}},
+        {"likelihood_": {"$": "Linear", "parameters": {}}},
+        {"likelihood_": {"$": "os.system", "parameters": {"command": "true"}}},
+        {"n_features_in_": 7},
+    ],
+    ids=str,
+)
+def test_hostile_classes(classes, write, changes):
+    stored = json.loads(classes["model.json"])["fitted"] | changes
+    stored = {key: value for key, value in stored.items() if value is not ...}
+    refuse(write(edited(classes, fitted=stored)))
+
+
+def test_an_estimator_of_another_kind(good, classes, write):
+    for name in ("RVC", "SparseBayesClassifier"):
+        refuse(write(edited(good, estimator=name)))
+    for name in ("RVR", "SparseBayesRegressor"):
+        refuse(write(edited(classes, estimator=name)))
+
+
+def test_arrays_of_a_classifier_are_looked_at(classes, write):
+    """Arrays of other shapes, sizes and values than the others say."""
+    for name in [name for name in classes if name.startswith("arrays/")]:
+        array = np.load(io.BytesIO(classes[name]))
+        beyond = array + 1000 if array.dtype.kind == "i" else np.inf * np.ones_like(array)
+        for wrong in (array[:-1], array[..., None], beyond, np.full(array.shape, np.nan)):
+            refuse(write(classes | {name: npy(wrong)}), "damaged")
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e308 may overflow: that is harmless
-def test_any_change_of_the_header_is_refused_or_harmless(good, write):
+@pytest.mark.parametrize("kind", ["good", "classes"])
+def test_any_change_of_the_header_is_refused_or_harmless(kind, request, write):
     """Put something unexpected in every place of model.json in turn."""
+    good = request.getfixturevalue(kind)
     header = json.loads(good["model.json"])
 
     def places(node, path=()):
@@ -374,4 +445,5 @@ def test_any_change_of_the_header_is_refused_or_harmless(good, write):
             node[path[-1]] = value
             hostile = write(good | {"model.json": json.dumps(changed)})
             model = loaded_or_refused(hostile)
-            assert model is None or isinstance(model, RVR | SparseBayesRegressor)
+            known = RVC | RVR | SparseBayesClassifier | SparseBayesRegressor
+            assert model is None or isinstance(model, known)

@@ -8,11 +8,13 @@ import sys
 import pytest
 
 import sparsebayes
+import sparsebayes.estimators
 
 MODULES = [
     "sparsebayes",
     "sparsebayes.datasets",
     "sparsebayes.dictionaries",
+    "sparsebayes.estimators",
     "sparsebayes.hyperpriors",
     "sparsebayes.predictive",
 ]
@@ -36,22 +38,30 @@ def test_exported_names(module):
 
 
 def test_names_that_users_rely_on():
-    assert {"RVR", "SparseBayesRegressor", "__version__", "load"} <= set(sparsebayes.__all__)
+    names = {"RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor", "__version__", "load"}
+    assert names <= set(sparsebayes.__all__)
+    for name in names - {"__version__", "load"}:
+        assert getattr(sparsebayes.estimators, name) is getattr(sparsebayes, name)
     assert {"Bias", "Kernel", "Linear", "Union"} <= set(sparsebayes.dictionaries.__all__)
     assert {"Flat", "Smoothness"} <= set(sparsebayes.hyperpriors.__all__)
 
 
-@pytest.mark.parametrize("name", ["RVR", "SparseBayesRegressor"])
+@pytest.mark.parametrize("name", sorted(sparsebayes.estimators.__all__))
 def test_every_parameter_and_method_is_documented(name):
     estimator = getattr(sparsebayes, name)
     text = inspect.getdoc(estimator)
     for parameter in inspect.signature(estimator).parameters:
         assert parameter in text
-    model = estimator().fit([[0.0], [1.0], [2.0], [4.0]], [0.1, 1.0, 2.2, 3.9])
+    classifier = hasattr(estimator, "predict_proba")
+    y = [0, 1, 0, 1] if classifier else [0.1, 1.0, 2.2, 3.9]
+    model = estimator().fit([[0.0], [1.0], [2.0], [4.0]], y)
     fitted = [a for a in vars(model) if a.endswith("_") and not a.startswith("_")]
     for attribute in fitted:
         assert attribute in text, f"{name}.{attribute} is not documented"
-    for method in ("fit", "predict", "predict_distribution", "sample_y", "save"):
+    methods = ["sample_y"]
+    if classifier:
+        methods = ["predict_proba", "predict_log_proba", "decision_function"]
+    for method in ("fit", "predict", "predict_distribution", "save", *methods):
         assert "Parameters" in inspect.getdoc(getattr(estimator, method))
 
 

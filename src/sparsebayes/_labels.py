@@ -75,7 +75,7 @@ def separated(y: NDArray[Any]) -> tuple[NDArray[Any], IndexArray]:
         ) from None
     if classes.size < 2:
         raise ValueError(
-            f"y has only one class, {classes[0]!r}: a classifier needs samples of at least two."
+            f"y has only one class, {shown(classes)}: a classifier needs samples of at least two."
         )
     return classes, codes
 
