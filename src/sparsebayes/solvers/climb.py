@@ -120,33 +120,38 @@ def additions(
     """
     hyperprior, n_targets = problem.hyperprior, problem.n_targets
     noise_var = state.noise_var
-    count = min(_BATCH, gains.size)
-    top = np.argpartition(-gains, count - 1)[:count]
-    top = top[gains[top] > tol]
+    top = np.flatnonzero(gains > tol)
+    if top.size > _BATCH:
+        top = top[np.argpartition(-gains[top], _BATCH - 1)[:_BATCH]]
     top = top[np.argsort(-gains[top], kind="stable")]
     X = statistics.X[:, top]
-    R = (problem.quad.gram(top).G - X.T @ X) / noise_var
-    r = statistics.Q[top].copy()
+    R = problem.quad.gram(top).G - X.T @ X
+    R /= noise_var
+    r = statistics.Q[top]
+    # S below which a candidate is of no use: collinear with the model, or already in it
     own = problem.quad.diag[top] * (COLLINEAR / noise_var)
-    free = np.ones(top.size, dtype=np.bool_)
+    s = R.reshape(-1)[:: top.size + 1]
+    update = np.empty_like(R)
     chosen: list[int] = []
     variances: list[float] = []
     first = 0.0
     while True:
-        s = R.diagonal()
-        usable = free & (s > own)
-        s = np.where(usable, s, 1.0)
-        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
-        v = hyperprior.best_variance(s, q2, noise_var, n_targets)
-        worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        j = int(np.argmax(worth))
-        if worth[j] <= tol or worth[j] < _STALE * first:
+        usable = s > own
+        q2 = np.einsum("ij,ij->i", r, r)
+        q2 *= usable
+        s_usable = np.where(usable, s, 1.0)
+        v = hyperprior.best_variance(s_usable, q2, noise_var, n_targets)
+        worth = gain(hyperprior, s_usable, q2, v, noise_var, n_targets)
+        j = int(worth.argmax())
+        best = float(worth[j])
+        if best <= tol or best < _STALE * first:
             break
-        first = first or float(worth[j])
+        first = first or best
         chosen.append(j)
         variances.append(float(v[j]))
-        free[j] = False
+        own[j] = np.inf
         column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
-        r -= np.outer(column, r[j])
-        R -= np.outer(column, R[j])
+        r -= column[:, None] * r[j]
+        np.multiply(column[:, None], R[j], out=update)
+        R -= update
     return top[chosen], np.array(variances)
