@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dsyevr
 
 from sparsebayes.engine import Breakdown, Whitened, log_hyperprior, whiten, without_self
 from sparsebayes.hyperpriors import Hyperprior, gain
@@ -24,7 +24,9 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune", "uncoupled"]
 
 _RADIUS = 4.0  # longest step in any log parameter
+_LEAST = -0.98  # most of an atom's variance that a step may take, in v^a
 _FLAT = 1e-5  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
+_HUGE = 1e300
 _BACKTRACK = 0.25
 _COUPLING = 0.05  # squared posterior correlation up to which atoms may be deleted together
 _TRIES = 14
@@ -146,29 +148,33 @@ def prune(
     if np.minimum.reduce(best, initial=np.inf) > 0:
         return keep
     doomed = np.flatnonzero(best <= 0)
+    if doomed.size == 1:
+        keep[doomed] = False
+        return keep
     # Only the doomed can go, and their statistics depend on each other's alone.
-    v, s, q2 = v[doomed], s[doomed], q2[doomed]
+    v, s, q2, best = v[doomed], s[doomed], q2[doomed], best[doomed]
     W, z = white.W[doomed[:, None], doomed], white.z[doomed]
-    while doomed.size:
+    while True:
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        worth[hyperprior.best_variance(s, q2, noise_var, n_targets) > 0] = np.inf
+        worth[best > 0] = np.inf
         gone = uncoupled(W, worth, coupling)
         if not gone:
             break
         keep[doomed[gone]] = False
-        left = np.ones(doomed.size, dtype=np.bool_)
-        left[gone] = False
         if len(gone) == doomed.size:
             break
+        left = np.ones(doomed.size, dtype=np.bool_)
+        left[gone] = False
         share = W[gone]
         if len(gone) == 1:
             share = share / share[0, gone]
         else:
-            share = np.linalg.solve(share[:, gone], share)
+            share = np.asarray(np.linalg.solve(share[:, gone], share), dtype=np.float64)
         z = (z - share.T @ z[gone])[left]
         W = (W - W[:, gone] @ share)[left][:, left]
         v, doomed = v[left], doomed[left]
         s, q2 = without_self(v, white._replace(W=W, z=z))
+        best = hyperprior.best_variance(s, q2, noise_var, n_targets)
     return keep
 
 
@@ -247,7 +253,8 @@ def newton(
         if len(v) == 0:
             return _empty(gram, noise, kept, step)
         gradient, H = derivatives(gram, hyperprior, v, noise, white)
-        direction = _direction(gradient, H)
+        bend = white.W.diagonal()
+        direction = _direction(gradient, H, bend)
         promise = 0.5 * float(gradient @ direction)
         if promise < tol:
             if not escape or escapes >= _ESCAPES:
@@ -259,10 +266,7 @@ def newton(
             direction = vector if gradient @ vector >= 0 else -vector
             found = _both_ways(gram, hyperprior, v, noise, direction, objective)
         else:
-            longest = float(np.abs(direction).max())
-            if longest > _RADIUS:
-                direction = direction * (_RADIUS / longest)
-            found = _search(gram, hyperprior, v, noise, direction, objective)
+            found = _search(gram, hyperprior, v, noise, direction, objective, bend)
         if found is None:
             return Newton(kept, v, noise.var, white, objective, step, promise < tol)
         v, noise, white, objective = found
@@ -276,13 +280,40 @@ def _saddle_threshold(H: FloatArray) -> float:
     return 1e-7 * max(1.0, float(np.abs(H.diagonal()).max()))
 
 
-def _direction(gradient: FloatArray, H: FloatArray) -> FloatArray:
-    factor, info = dpotrf(-H, lower=1)
+def _direction(gradient: FloatArray, H: FloatArray, bend: FloatArray) -> FloatArray:
+    """Newton's step in v^a / a, a = ``bend`` for each atom, in units of v^a; it climbs.
+
+    An atom that the data hardly determine has Sigma_jj / v_j near one. In log v the objective is
+    an exponential there, along which Newton's step is one, however far there is to go; in v it is
+    a parabola. Changing the coordinate adds a multiple of the gradient to the Hessian's diagonal.
+    """
+    m, size = len(bend), len(H)
+    B = -H
+    B.reshape(-1)[: m * (size + 1) : size + 1] += bend * gradient[:m]
+    factor, info = dpotrf(B.T, lower=1)
+    if info != 0:
+        # Only the few negative eigenvalues are needed: with their signs turned it is definite.
+        values, vectors, count, _, info = dsyevr(B.T, range="V", vl=-_HUGE, vu=0.0, lower=1)
+        if info == 0:
+            values, vectors = -values[:count], vectors[:, :count]
+            turned = B + (vectors * (values + np.maximum(values, _FLAT))) @ vectors.T
+            factor, info = dpotrf(turned.T, lower=1)
     if info == 0:
         direction, _ = dpotrs(factor, gradient, lower=1)
         return np.asarray(direction)
-    values, vectors = np.linalg.eigh(H)
+    values, vectors = np.linalg.eigh(B)
     return np.asarray(vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), _FLAT)))
+
+
+def _log_step(step: FloatArray, bend: FloatArray) -> FloatArray:
+    """The change of log v that a step in v^a / a means."""
+    step = step.copy()
+    scaled = bend * step[: len(bend)]
+    np.maximum(scaled, _LEAST, out=scaled)
+    np.log1p(scaled, out=scaled)
+    scaled /= bend
+    step[: len(bend)] = scaled
+    return step
 
 
 def _search(
@@ -290,12 +321,17 @@ def _search(
     hyperprior: Hyperprior,
     v: FloatArray,
     noise: Noise,
-    direction: FloatArray,
+    step: FloatArray,
     objective: float,
+    bend: FloatArray | None = None,
 ) -> _Point | None:
-    """Backtrack along ``direction`` until the objective rises; None where it does not."""
+    """Backtrack along ``step`` until the objective rises; None where it does not."""
     m = len(v)
     for _ in range(_TRIES):
+        direction = step if bend is None else _log_step(step, bend)
+        longest = float(np.abs(direction).max())
+        if longest > _RADIUS:
+            direction *= _RADIUS / longest
         v_new = v * np.exp(direction[:m])
         noise_new = noise
         if noise.estimated:
@@ -304,12 +340,12 @@ def _search(
         try:
             white = whiten(gram, v_new, noise_new.var)
         except Breakdown:
-            direction = direction * _BACKTRACK
+            step = step * _BACKTRACK
             continue
         reached = white.log_evidence + log_hyperprior(hyperprior, v_new, noise_new.var)
         if reached > objective:
             return v_new, noise_new, white, reached
-        direction = direction * _BACKTRACK
+        step = step * _BACKTRACK
     return None
 
 
