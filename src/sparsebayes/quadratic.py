@@ -102,7 +102,7 @@ class Gram:
 
     def gram(self, indices: IndexArray) -> "Gram":
         """Return the quadratic of some atoms alone."""
-        G = self.G[indices[:, None], indices]
+        G = self.G.take(indices, axis=0).take(indices, axis=1)
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
 
 
@@ -206,6 +206,12 @@ class DesignQuadratic:
         """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
         k = indices.size
         slots = self._slot[indices]
+        if k and slots.max() < 0:
+            atoms = self.unit_atoms(indices)
+            weighted = atoms if self.weights is None else atoms * self.weights
+            G = weighted @ atoms.T
+            G.reshape(-1)[:: k + 1] = self.diag[indices]
+            return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
         old = np.flatnonzero(slots >= 0)
         new = np.flatnonzero(slots < 0)
         G = np.empty((k, k))

@@ -24,7 +24,7 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _ROUGH_LARGE = 0.2  # the same in a large dictionary
-_LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
+_LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
 @dataclass
@@ -35,8 +35,10 @@ class Run:
     max_iter: int
     report: Report | None
     large: bool  # structure is sought in a sample of the dictionary
+    patient: bool = False  # restarts were asked for: the optimum matters more than the time
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
+    _screened: tuple[Problem, State, Screen] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -56,6 +58,20 @@ class Run:
         self.trace.append(line)
         if self.report is not None:
             self.report(line)
+
+    def screen(self, state: State) -> Screen:
+        """Screen the dictionary, unless this very state is the last that was screened."""
+        last = self._screened
+        if (
+            last is None
+            or last[0] is not self.problem
+            or last[1].v is not state.v
+            or last[1].noise_var != state.noise_var
+            or not np.array_equal(last[1].active, state.active)
+        ):
+            statistics = screen(self.problem.quad, self.problem.hyperprior, state)
+            last = self._screened = self.problem, state, statistics
+        return last[2]
 
     def newton(
         self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False
@@ -82,7 +98,7 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
     elif start.var != state.noise_var:
         state = empty_state(problem, start.var)
     while not run.exhausted:
-        statistics = screen(problem.quad, problem.hyperprior, state)
+        statistics = run.screen(state)
         gains = statistics.gains.copy()
         gains[state.active] = 0.0
         for failed in barred:

@@ -29,8 +29,8 @@ IndexArray = NDArray[np.intp]
 __all__ = ["solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
-_COARSE = 3.0  # nats left on the table while the noise is held, in a sample of a dictionary
-_GROWN = 0.3  # the same in the whole of a small one
+_COARSE = 3.0  # nats left on the table in a sample of a large dictionary
+_GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FINE = 1e-3  # nats left on the table where optima are compared
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
@@ -83,7 +83,8 @@ def solve(
     """
     if problem.quad.size <= _DENSE:
         problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
-    run = Run(problem, max_iter, report, large=problem.quad.size > 2 * _SAMPLE)
+    large = problem.quad.size > 2 * _SAMPLE
+    run = Run(problem, max_iter, report, large, patient=n_restarts > 0)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
     good = empty_state(problem, problem.noise().var)
@@ -116,7 +117,7 @@ def _explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
         state = climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
-    state = climb(run, state, noise, run.rough, "climb")
+    state = climb(run, state, noise, _COARSE if run.large else run.rough, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
         active = sample[state.active]
@@ -147,7 +148,8 @@ def _restarts(
             trial = _fresh(run, noise, noise.var * 4.0 ** rng.uniform(-1, 1), rng)
         else:
             raised, cut = 10.0 ** rng.uniform(0, 5), 2.0 ** -float(rng.randint(0, 3))
-            how = Exchange(raised, cut, int(rng.randint(2, 7)), run.rough)
+            partners, hold = int(rng.randint(2, 7)), bool(rng.randint(2))
+            how = Exchange(raised, cut, partners, run.rough, hold)
             trial = exchange(run, state, noise, how)
         if trial is None:
             continue
