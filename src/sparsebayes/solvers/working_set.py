@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import Breakdown, State, refresh
+from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
@@ -34,6 +34,8 @@ _GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FINE = 1e-3  # nats left on the table where optima are compared
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
+_POOL = 200  # atoms closest to entering that a large dictionary's finish first looks at
+_POOLS = 3  # how often
 _SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
@@ -174,6 +176,8 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     problem = run.problem
     previous = -np.inf
     while True:
+        if problem.quad.size > 4 * _SAMPLE:
+            state = _nearby(run, state, noise, tol)
         state = climb(run, state, noise, tol, "finish")
         state = run.newton(state.active, state.v, resume_noise(noise, state), 1e-11, escape=True)
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
@@ -186,6 +190,35 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         if state.objective <= previous + 1e-12 * abs(state.objective):
             return _solution(run, state, noise, Status.STALLED, certificate)
         previous = state.objective
+
+
+def _nearby(run: Run, state: State, noise: Noise, tol: float) -> State:
+    """Converge among the atoms that are closest to entering, whose Gram matrix is small.
+
+    Late additions come one or two at a time, and the column of G that each needs in the whole
+    dictionary costs as much as the Gram matrix of a few hundred atoms.
+    """
+    whole = run.problem
+    for _ in range(_POOLS):
+        statistics = run.screen(state)
+        resolved = statistics.S * state.noise_var > COLLINEAR * whole.quad.diag
+        ratio = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
+        ratio /= np.where(resolved, statistics.S, np.inf)
+        ratio[state.active] = np.inf
+        gains = statistics.gains.copy()
+        gains[state.active] = 0.0
+        if run.exhausted or gains.max(initial=0.0) <= tol:
+            break
+        size = min(_POOL + state.active.size, ratio.size)
+        pool = np.sort(np.argpartition(-ratio, size - 1)[:size])
+        run.problem = replace(whole, quad=whole.quad.gram(pool))
+        try:
+            start = replace(state, active=np.searchsorted(pool, state.active))
+            near = climb(run, start, noise, tol, "finish")
+        finally:
+            run.problem = whole
+        state = replace(near, active=pool[near.active])
+    return state
 
 
 def _solution(
