@@ -46,7 +46,7 @@ _EXCHANGES = ((10.0, 0.5, True), (1e5, 1.0, True), (100.0, 1.0, False))
 _PARTNERS = 4  # replacements tried for each active atom
 _MILD = 10.0  # raise of variances where the landscape is smooth
 _NEIGHBORS = 2  # replacements tried there for each active atom
-_SETTLINGS = 2  # mild competitions; one in a small dictionary unless time is no matter
+_SETTLINGS = 2  # mild competitions where restarts say that time is no matter; else one
 _CROWD = 800  # atoms that may compete in one exchange
 _EM_STEPS = 15  # steps of their competition
 _ROUNDS = 12  # most rounds of sliding or competing
@@ -150,7 +150,7 @@ def slide(
 
 def settle(run: Run, state: State, noise: Noise, rough: float) -> State:
     """Compete mildly with the nearest neighbors: what sliding one by one would not find."""
-    for _ in range(_SETTLINGS if run.large or run.patient else 1):
+    for _ in range(_SETTLINGS if run.patient else 1):
         if run.exhausted or not state.active.size:
             break
         how = Exchange(_MILD, 1.0, _NEIGHBORS, rough, hold=False, phase="settle")
