@@ -206,17 +206,42 @@ def evidence_with_bias(
     A flat prior on an intercept has no normalized evidence. This puts such models on the scale
     of those that hold the bias as an atom, at the point of that model nearest to them.
     """
+    s, q = constant_atom(Phi_a, t, prior_var, noise_var)
+    bias_var = max(q**2 - s, 0.0) / s**2
+    if bias_var == 0.0:
+        return evidence(Phi_a, t, prior_var, noise_var)
+    with_ones = np.column_stack([np.ones(len(t)), Phi_a])
+    return evidence(with_ones, t, np.r_[bias_var, prior_var], noise_var)
+
+
+def evidence_of_contrasts(
+    Phi_a: NDArray[np.float64],
+    t: NDArray[np.float64],
+    prior_var: NDArray[np.float64],
+    noise_var: float,
+) -> float:
+    """Log of the integral of N(t; c 1, noise_var I + Phi_a diag(prior_var) Phi_a') over c.
+
+    The evidence under a flat prior of density one on an intercept c: that of the N - 1 contrasts.
+    It is no probability of t, so compares only with itself.
+    """
+    s, q = constant_atom(Phi_a, t, prior_var, noise_var)
+    return evidence(Phi_a, t, prior_var, noise_var) + 0.5 * (np.log(2 * np.pi / s) + q**2 / s)
+
+
+def constant_atom(
+    Phi_a: NDArray[np.float64],
+    t: NDArray[np.float64],
+    prior_var: NDArray[np.float64],
+    noise_var: float,
+) -> tuple[float, float]:
+    """s = 1'C^-1 1 and q = 1'C^-1 t by Woodbury."""
     N, m = Phi_a.shape
     A = np.vstack([Phi_a * np.sqrt(prior_var / noise_var), np.eye(m)])
     Q = np.linalg.qr(A)[0][:N]
     ones = np.ones(N)
-    # C^-1 1 by Woodbury: s = 1'C^-1 1, q = 1'C^-1 t, best variance (q^2 - s)/s^2.
     C_inv_ones = (ones - Q @ (Q.T @ ones)) / noise_var
-    s, q = float(C_inv_ones @ ones), float(C_inv_ones @ t)
-    bias_var = max(q**2 - s, 0.0) / s**2
-    if bias_var == 0.0:
-        return evidence(Phi_a, t, prior_var, noise_var)
-    return evidence(np.column_stack([ones, Phi_a]), t, np.r_[bias_var, prior_var], noise_var)
+    return float(C_inv_ones @ ones), float(C_inv_ones @ t)
 
 
 def rms(error: NDArray[np.float64]) -> float:

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_problems import PRIORS, Case, cases, examples, priors, random_case, seeds
+from sparsebayes import RVR
+from sparsebayes.datasets import sinc
 from sparsebayes.engine import refresh, without_self
 from sparsebayes.hyperpriors import Flat, Smoothness, gain
 from sparsebayes.problem import Problem, Status, certify
@@ -333,3 +335,11 @@ def test_collinear_kernels_are_certified():
         solution = solve(Problem(case.quad(), Flat(), noise))
         assert solution.status is Status.CONVERGED
         assert solution.state.active.size < 12
+
+
+def test_the_finish_among_few_of_very_many_atoms_is_certified_over_all():
+    data = sinc(1600, noise=0.1, dim=2, random_state=0)
+    model = RVR(gamma=0.16, prior="flat", random_state=0).fit(data.X, data.y)
+    assert model.certificate_.holds(model.tol)
+    finish = [line.objective for line in model.solution_.trace if line.phase == "finish"]
+    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(finish))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
 
-from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
+from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.quadratic import Gram, Quadratic
 
 FloatArray = NDArray[np.float64]
@@ -121,11 +121,14 @@ def factorize(
     gram: Gram, v: FloatArray, noise_var: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Lower Cholesky factor of B = I + R G R, the diagonal of R and that of B."""
-    root = np.sqrt(per_column(v, len(gram.g)) / noise_var)
-    B = np.ascontiguousarray(gram.G * root)
+    m = len(gram.g)
+    root = np.sqrt(per_column(v, m) / noise_var)
+    B = np.empty((m, m))
+    np.multiply(gram.G, root, out=B)
     B *= root[:, None]
-    B.ravel()[:: len(root) + 1] += 1.0
-    own = B.diagonal().copy()
+    diagonal = B.reshape(-1)[:: m + 1]
+    diagonal += 1.0
+    own = diagonal.copy()
     L, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
     if info != 0:
         raise Breakdown
@@ -165,8 +168,9 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     if info != 0:
         raise Breakdown
     W = half + half.T
-    W.ravel(order="K")[:: m + 1] *= 0.5
-    condition = float(own @ W.diagonal())
+    diagonal = W.ravel(order="K")[:: m + 1]
+    diagonal *= 0.5
+    condition = float(own @ diagonal)
     if not condition * _EPS < _UNSCORABLE:
         raise Breakdown
     h = gram.g * (root / math.sqrt(noise_var))[:, None]
@@ -174,7 +178,7 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     y, _ = dtrtrs(L, h, lower=1)
     z, _ = dtrtrs(L, y, lower=1, trans=1)
     explained = float(np.vdot(y, y))
-    log_det = 2.0 * float(np.log(L.diagonal()).sum())
+    log_det = 2.0 * float(np.add.reduce(np.log(L.diagonal())))
     evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
     # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
     residual = max(gram.tt - noise_var * (explained + float(np.vdot(z, z))), 0.0)
@@ -192,6 +196,8 @@ def resolved(white: Whitened) -> float:
 
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
     """Sum of the log hyperprior over active atoms."""
+    if isinstance(hyperprior, Flat):
+        return 0.0
     return float(hyperprior.log_density(v, noise_var).sum())
 
 
@@ -257,8 +263,14 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
         d, v = np.maximum(d, _EPS), v[:, None]
         return np.maximum(1.0 - d, _EPS) / (d * v), z * z / (d * d * v)
     d = white.W.diagonal()
-    dof = np.maximum(1.0 - d, _EPS)  # W_jj may round to above one
-    return dof / (d * v), np.einsum("ij,ij->i", white.z, white.z) / (d * d * v)
+    Sigma_jj = d * v
+    s = 1.0 - d
+    np.maximum(s, _EPS, out=s)  # W_jj may round to above one
+    s /= Sigma_jj
+    q2 = np.einsum("ij,ij->i", white.z, white.z)
+    Sigma_jj *= d
+    q2 /= Sigma_jj
+    return s, q2
 
 
 def screen(
@@ -292,25 +304,28 @@ def screen(
     array([8., 0.])
     """
     noise_var, n_targets = state.noise_var, quad.g.shape[1]
+    diag = quad.diag
     if state.active.size:
         columns = quad.columns(state.active)
         root = np.sqrt(per_column(state.v, len(columns)) / noise_var)
         X = (inverse_factor(state.white) * root) @ columns
-        S = (quad.diag - np.einsum("ij,ij->j", X, X)) / noise_var
-        Q = (quad.g - columns.T @ state.mu) / noise_var
+        S = diag - np.einsum("ij,ij->j", X, X)
+        Q = quad.g - columns.T @ state.mu
+        Q /= noise_var
     else:
         X = np.zeros((0, len(quad.g)))
-        S, Q = quad.diag / noise_var, quad.g / noise_var
+        S, Q = diag.copy(), quad.g / noise_var
     if quad.group > 1:
         S, q2 = _directions(quad, X, Q, noise_var, collinear)
-        v = best_variance(hyperprior, S, q2, noise_var)
-        gains = gain(hyperprior, S, q2, v, noise_var)
+        s = S
     else:
-        s = np.where(S * noise_var > collinear * quad.diag, S, np.inf)
-        q2 = np.einsum("ij,ij->i", Q, Q)
-        v = np.where(np.isinf(s), 0.0, hyperprior.best_variance(s, q2, noise_var, n_targets))
-        s[np.isinf(s)] = 1.0
-        gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
+        spanned = np.logical_not(S > collinear * diag)
+        S /= noise_var
+        s, q2 = S, np.einsum("ij,ij->i", Q, Q)
+        if np.logical_or.reduce(spanned):
+            s, q2 = np.where(spanned, 1.0, S), np.where(spanned, 0.0, q2)
+    v = best_variance(hyperprior, s, q2, noise_var, n_targets)
+    gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
     if state.active.size:
         s_a, q2_a = without_self(state.v, state.white)
         v_a = best_variance(hyperprior, s_a, q2_a, noise_var, n_targets)

@@ -128,7 +128,9 @@ def _worth(
     likelihood /= 1.0 + vs
     likelihood -= n_targets * np.log1p(vs)
     likelihood *= 0.5
-    return likelihood + hyperprior.log_density(v, noise_var)
+    if not isinstance(hyperprior, Flat):
+        likelihood += hyperprior.log_density(v, noise_var)
+    return likelihood
 
 
 def _shared_gain(
@@ -244,7 +246,11 @@ class Flat:
     ) -> FloatArray:
         """Return ``max(q2 / T - s, 0) / s**2`` (T&F eq. 20)."""
         s = np.maximum(s, _LEAST_S)
-        return np.maximum(q2 / (n_targets * s) - 1.0, 0.0) / s
+        v = q2 / (n_targets * s) if n_targets > 1 else q2 / s
+        v -= 1.0
+        np.maximum(v, 0.0, out=v)
+        v /= s
+        return v
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class Gram:
     def gram(self, indices: IndexArray) -> "Gram":
         """Return the quadratic of some atoms alone."""
         own = members(indices, self.group)
-        G = self.G[own[:, None], own]
+        G = self.G.take(own, axis=0).take(own, axis=1)
         return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group)
 
 

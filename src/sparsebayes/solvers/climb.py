@@ -25,7 +25,7 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _ROUGH_LARGE = 0.2  # the same in a large dictionary
-_LAX = 0.02  # Newton steps stop when they promise this fraction of the best pending gain
+_LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
 @dataclass
@@ -36,8 +36,10 @@ class Run:
     max_iter: int
     report: Report | None
     large: bool  # structure is sought in a sample of the dictionary
+    patient: bool = False  # restarts were asked for: the optimum matters more than the time
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
+    _screened: tuple[Problem, State, Screen] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -57,6 +59,20 @@ class Run:
         self.trace.append(line)
         if self.report is not None:
             self.report(line)
+
+    def screen(self, state: State) -> Screen:
+        """Screen the dictionary, unless this very state is the last that was screened."""
+        last = self._screened
+        if (
+            last is None
+            or last[0] is not self.problem
+            or last[1].v is not state.v
+            or last[1].noise_var != state.noise_var
+            or not np.array_equal(last[1].active, state.active)
+        ):
+            statistics = screen(self.problem.quad, self.problem.hyperprior, state)
+            last = self._screened = self.problem, state, statistics
+        return last[2]
 
     def newton(
         self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False
@@ -83,7 +99,7 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
     elif start.var != state.noise_var:
         state = empty_state(problem, start.var)
     while not run.exhausted:
-        statistics = screen(problem.quad, problem.hyperprior, state)
+        statistics = run.screen(state)
         gains = statistics.gains.copy()
         gains[state.active] = 0.0
         for failed in barred:
@@ -121,37 +137,40 @@ def additions(
     """
     hyperprior, n_targets = problem.hyperprior, problem.n_targets
     noise_var, group = state.noise_var, problem.quad.group
-    count = min(_BATCH, gains.size)
-    top = np.argpartition(-gains, count - 1)[:count]
-    top = top[gains[top] > tol]
+    top = np.flatnonzero(gains > tol)
+    if top.size > _BATCH:
+        top = top[np.argpartition(-gains[top], _BATCH - 1)[:_BATCH]]
     top = top[np.argsort(-gains[top], kind="stable")]
     own = members(top, group)
     X = statistics.X[:, own]
-    R = (problem.quad.gram(top).G - X.T @ X) / noise_var
-    r = statistics.Q[own].copy()
+    R = problem.quad.gram(top).G - X.T @ X
+    R /= noise_var
+    r = statistics.Q[own]
+    # S below which a candidate is of no use: collinear with the model, or already in it
     least = problem.quad.diag[own] * (COLLINEAR / noise_var)
-    free = np.ones(top.size, dtype=np.bool_)
+    update = np.empty_like(R)
     chosen: list[int] = []
     variances: list[float] = []
     first = 0.0
     while True:
         s, q2 = _out_of_model(R, r, least, group)
-        q2[~free] = 0.0
         v = best_variance(hyperprior, s, q2, noise_var, n_targets)
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        j = int(np.argmax(worth))
-        if worth[j] <= tol or worth[j] < _STALE * first:
+        j = int(worth.argmax())
+        best = float(worth[j])
+        if best <= tol or best < _STALE * first:
             break
-        first = first or float(worth[j])
+        first = first or best
         chosen.append(j)
         variances.append(float(v[j]))
-        free[j] = False
+        entered = slice(j * group, (j + 1) * group)
+        least[entered] = np.inf
         if group == 1:
             column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
-            r -= np.outer(column, r[j])
-            R -= np.outer(column, R[j])
+            r -= column[:, None] * r[j]
+            np.multiply(column[:, None], R[j], out=update)
+            R -= update
         else:
-            entered = slice(j * group, (j + 1) * group)
             inner = R[entered, entered] + np.eye(group) / v[j]
             share = np.linalg.solve(inner, R[entered])  # (K, k)
             r -= share.T @ r[entered]
@@ -166,7 +185,8 @@ def _out_of_model(
     if group == 1:
         s = R.diagonal()
         usable = s > least
-        q2 = np.where(usable, np.einsum("ij,ij->i", r, r), 0.0)
+        q2 = np.einsum("ij,ij->i", r, r)
+        q2 *= usable
         return np.where(usable, s, 1.0), q2
     k = len(R) // group
     blocks = R.reshape(k, group, k, group)[np.arange(k), :, np.arange(k)]

@@ -41,8 +41,12 @@ _RELATIVE = 2e-3  # the same for a large dictionary, relative to what the model 
 _SMOOTH = 1.0  # median loss of the best swaps, in nats, below which atoms slide
 _MANY = 12  # with fewer active atoms competition is cheap, and always held
 _COUPLING = 0.05  # squared posterior correlation up to which atoms may be swapped together
-_EXCHANGES = ((10.0, 0.5), (1e5, 1.0))  # raise of variances, cut of an estimated noise
+# raise of variances, cut of an estimated noise, whether it waits until the rest has converged
+_EXCHANGES = ((10.0, 0.5, True), (1e5, 1.0, True), (100.0, 1.0, False))
 _PARTNERS = 4  # replacements tried for each active atom
+_MILD = 10.0  # raise of variances where the landscape is smooth
+_NEIGHBORS = 2  # replacements tried there for each active atom
+_SETTLINGS = 2  # mild competitions where restarts say that time is no matter; else one
 _CROWD = 800  # atoms that may compete in one exchange
 _EM_STEPS = 15  # steps of their competition
 _ROUNDS = 12  # most rounds of sliding or competing
@@ -55,30 +59,37 @@ class Exchange(NamedTuple):
     cut: float  # factor on an estimated noise
     partners: int  # atoms brought in for each active one
     rough: float  # nats to converge to
+    hold: bool = True  # whether an estimated noise waits until the rest has converged
+    phase: str = "exchange"
 
 
 def exchange_rounds(run: Run, state: State, noise: Noise, rough: float) -> State:
     """Exchange atoms for others that serve better, as long as it is worth the time.
 
-    Where most active atoms have a neighbor that would do almost as well, the landscape is smooth
-    and they slide to better places by swaps; where they have none it is rugged, and only many
-    atoms in competition find a better optimum. A small model can afford that anyway.
+    Where most active atoms have a neighbor that would do almost as well, the landscape is smooth:
+    a mild competition with the nearest of them settles most, and swaps slide the rest to better
+    places. Where they have none it is rugged, and only many atoms in fierce competition find a
+    better optimum. A small model can afford that anyway.
     """
-    worthwhile, patience = _WORTHWHILE, 2
+    worthwhile, patience = _WORTHWHILE, len(_EXCHANGES)
     if run.large:
         explained = state.objective - empty_state(run.problem, run.problem.power).objective
         worthwhile, patience = max(_WORTHWHILE, _RELATIVE * explained), 1
     if state.active.size >= _MANY:
-        swaps = best_swaps(run.problem, state)
+        swaps = best_swaps(run.problem, state, run.screen(state))
         if float(np.median(swaps.loss)) < _SMOOTH:
-            return slide(run, state, noise, rough, swaps, worthwhile)
+            state = settle(run, state, noise, rough)
+            if state.active.size:
+                swaps = best_swaps(run.problem, state, run.screen(state))
+                state = slide(run, state, noise, rough, swaps, worthwhile)
+            return state
     failed = 0
     for turn in range(_ROUNDS):
         if failed == patience or run.exhausted:
             break
-        raised, cut = _EXCHANGES[turn % len(_EXCHANGES)]
+        raised, cut, hold = _EXCHANGES[turn % len(_EXCHANGES)]
         failed += 1
-        trial = exchange(run, state, noise, Exchange(raised, cut, _PARTNERS, rough))
+        trial = exchange(run, state, noise, Exchange(raised, cut, _PARTNERS, rough, hold))
         if trial is not None and is_better(run.problem, trial, state):
             if trial.objective > state.objective + worthwhile:
                 failed = 0
@@ -94,8 +105,10 @@ class Swaps(NamedTuple):
     v: FloatArray  # (m,) its variance
 
 
-def best_swaps(problem: Problem, state: State) -> Swaps:
-    S, Q2, usable = swap_table(problem, state, screen(problem.quad, problem.hyperprior, state))
+def best_swaps(problem: Problem, state: State, statistics: Screen | None = None) -> Swaps:
+    if statistics is None:
+        statistics = screen(problem.quad, problem.hyperprior, state)
+    S, Q2, usable = swap_table(problem, state, statistics)
     # The best partner has the largest q^2 / s; its own variance and gain are found only then.
     partner = np.argmax(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0), axis=1)
     rows = np.arange(partner.size)
@@ -131,7 +144,19 @@ def slide(
         state = trial
         if small or not state.active.size:
             break
-        swaps = best_swaps(run.problem, state)
+        swaps = best_swaps(run.problem, state, run.screen(state))
+    return state
+
+
+def settle(run: Run, state: State, noise: Noise, rough: float) -> State:
+    """Compete mildly with the nearest neighbors: what sliding one by one would not find."""
+    for _ in range(_SETTLINGS if run.patient else 1):
+        if run.exhausted or not state.active.size:
+            break
+        how = Exchange(_MILD, 1.0, _NEIGHBORS, rough, hold=False, phase="settle")
+        trial = exchange(run, state, noise, how)
+        if trial is not None and is_better(run.problem, trial, state):
+            state = trial
     return state
 
 
@@ -156,7 +181,7 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
     partners = min(how.partners, _CROWD // max(state.active.size, 1) - 1)
     if partners < 1:
         return state
-    extra, v_extra = replacements(problem, state, partners)
+    extra, v_extra = replacements(problem, state, partners, run.screen(state))
     active = np.concatenate([state.active, extra])
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
@@ -169,10 +194,10 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
     run.iterations += _EM_STEPS
     trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
-    if noise.estimated:
+    if noise.estimated and how.hold:
         held = Noise(noise_var, False, noise.floor)
-        trial = climb(run, trial, held, rough, "exchange")
-    return climb(run, trial, noise, rough, "exchange")
+        trial = climb(run, trial, held, rough, how.phase)
+    return climb(run, trial, noise, rough, how.phase)
 
 
 def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, FloatArray]:
@@ -206,10 +231,11 @@ def swap_table(
     return S, Q2, usable
 
 
-def replacements(problem: Problem, state: State, partners: int) -> tuple[IndexArray, FloatArray]:
+def replacements(
+    problem: Problem, state: State, partners: int, statistics: Screen
+) -> tuple[IndexArray, FloatArray]:
     """For each active atom, the atoms that would serve best in its place, and variances."""
     quad = problem.quad
-    statistics = screen(quad, problem.hyperprior, state)
     if not state.active.size:  # several atoms may help where none does alone
         return _promising(quad, statistics, state.noise_var)
     S, Q2, usable = swap_table(problem, state, statistics)

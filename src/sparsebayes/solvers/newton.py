@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dsyevr
 
 from sparsebayes.engine import (
     Breakdown,
@@ -31,7 +31,9 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune", "uncoupled"]
 
 _RADIUS = 4.0  # longest step in any log parameter
+_LEAST = -0.98  # most of an atom's variance that a step may take, in v^a
 _FLAT = 1e-5  # eigenvalues below this count as flat: no step is longer than gradient / _FLAT
+_HUGE = 1e300
 _BACKTRACK = 0.25
 _COUPLING = 0.05  # squared posterior correlation up to which atoms may be deleted together
 _TRIES = 14
@@ -95,34 +97,35 @@ def derivatives(
     m, n_targets = gram.g.shape
     W, z = white.W, white.z
     d = W.diagonal()
-    power = n_targets * d + (z * z).sum(axis=1)  # P_i (T Sigma_ii + |mu_i|^2)
+    # P_i (T Sigma_ii + |mu_i|^2)
+    power = n_targets * d + np.einsum("ij,ij->i", z, z)
     prior = hyperprior.log_derivatives(v, noise.var)
     size = m + 1 if noise.estimated else m
     gradient = np.empty(size)
     gradient[:m] = 0.5 * (power - n_targets) + prior.u
     H = np.empty((size, size))
-    core = H[:m, :m]
-    squares = W * W
-    np.multiply(z @ z.T, W, out=core)
-    core += (0.5 * n_targets) * squares
-    H.ravel()[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
+    # 1/2 T W_ij^2 + W_ij z_i.z_j; of one target the products are faster without BLAS
+    products = z * z.T if n_targets == 1 else z @ z.T
+    products += (0.5 * n_targets) * W
+    np.multiply(products, W, out=H[:m, :m])
+    H.reshape(-1)[: m * (size + 1) : size + 1] += prior.uu - 0.5 * power
     if not noise.estimated:
         return Derivatives(gradient, H)
     misfit = white.residual / noise.var
-    trace = float(d.sum())
+    trace = float(np.add.reduce(d))
     slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + float(prior.rho.sum())
     if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
         gradient[m] = 0.0
         H[m, :] = H[:, m] = 0.0
         H[m, m] = -1.0
         return Derivatives(gradient, H)
-    leaned = z * (W @ z)
-    norms = squares.sum(axis=1)
+    leaned = np.einsum("ij,ij->i", z, W @ z)
+    taken = d - np.einsum("ij,ij->i", W, W)
     gradient[m] = slope
-    H[m, :m] = H[:m, m] = 0.5 * n_targets * (d - norms) - leaned.sum(axis=1) + prior.u_rho
+    H[m, :m] = H[:m, m] = (0.5 * n_targets) * taken - leaned + prior.u_rho
     H[m, m] = (
-        float(leaned.sum())
-        - 0.5 * n_targets * (trace - float(norms.sum()))
+        float(np.add.reduce(leaned))
+        - 0.5 * n_targets * float(np.add.reduce(taken))
         - 0.5 * misfit
         + float(prior.rho_rho.sum())
     )
@@ -165,30 +168,41 @@ def prune(
     n_targets = white.z.shape[1]
     keep = np.ones(len(v), dtype=np.bool_)
     s, q2 = without_self(v, white)
-    doomed = np.flatnonzero(best_variance(hyperprior, s, q2, noise_var, n_targets) <= 0)
-    if doomed.size == 0:
+    best = best_variance(hyperprior, s, q2, noise_var, n_targets)
+    if np.minimum.reduce(best, initial=np.inf) > 0:
+        return keep
+    doomed = np.flatnonzero(best <= 0)
+    if doomed.size == 1:
+        keep[doomed] = False
         return keep
     if s.ndim == 2:  # atoms of several columns go one at a time
         worth = gain(hyperprior, s[doomed], q2[doomed], v[doomed], noise_var)
         keep[doomed[np.argmin(worth)]] = False
         return keep
     # Only the doomed can go, and their statistics depend on each other's alone.
-    v, s, q2 = v[doomed], s[doomed], q2[doomed]
+    v, s, q2, best = v[doomed], s[doomed], q2[doomed], best[doomed]
     W, z = white.W[doomed[:, None], doomed], white.z[doomed]
-    while doomed.size:
+    while True:
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        worth[hyperprior.best_variance(s, q2, noise_var, n_targets) > 0] = np.inf
+        worth[best > 0] = np.inf
         gone = uncoupled(W, worth, coupling)
         if not gone:
             break
         keep[doomed[gone]] = False
+        if len(gone) == doomed.size:
+            break
         left = np.ones(doomed.size, dtype=np.bool_)
         left[gone] = False
-        share = np.linalg.solve(W[np.ix_(gone, gone)], W[gone])
+        share = W[gone]
+        if len(gone) == 1:
+            share = share / share[0, gone]
+        else:
+            share = np.asarray(np.linalg.solve(share[:, gone], share), dtype=np.float64)
         z = (z - share.T @ z[gone])[left]
         W = (W - W[:, gone] @ share)[left][:, left]
         v, doomed = v[left], doomed[left]
         s, q2 = without_self(v, white._replace(W=W, z=z))
+        best = hyperprior.best_variance(s, q2, noise_var, n_targets)
     return keep
 
 
@@ -254,7 +268,7 @@ def newton(
     for step in range(max_steps):
         for coupling in (_COUPLING, 0.0):
             keep = prune(hyperprior, v, noise.var, white, coupling)
-            if keep.all():
+            if np.logical_and.reduce(keep):
                 break
             chosen = np.flatnonzero(keep)
             fewer = gram.gram(chosen)
@@ -267,7 +281,10 @@ def newton(
         if len(v) == 0:
             return _empty(gram, noise, kept, step)
         gradient, H = derivatives(gram, hyperprior, v, noise, white)
-        direction = _direction(gradient, H)
+        bend = white.W.diagonal()
+        if gram.group > 1:
+            bend = bend.reshape(len(v), gram.group).mean(axis=1)
+        direction = _direction(gradient, H, bend)
         promise = 0.5 * float(gradient @ direction)
         if promise < tol:
             if not escape or escapes >= _ESCAPES:
@@ -279,10 +296,7 @@ def newton(
             direction = vector if gradient @ vector >= 0 else -vector
             found = _both_ways(gram, hyperprior, v, noise, direction, objective)
         else:
-            longest = float(np.abs(direction).max())
-            if longest > _RADIUS:
-                direction = direction * (_RADIUS / longest)
-            found = _search(gram, hyperprior, v, noise, direction, objective)
+            found = _search(gram, hyperprior, v, noise, direction, objective, bend)
         if found is None:
             return Newton(kept, v, noise.var, white, objective, step, promise < tol)
         v, noise, white, objective = found
@@ -296,13 +310,40 @@ def _saddle_threshold(H: FloatArray) -> float:
     return 1e-7 * max(1.0, float(np.abs(H.diagonal()).max()))
 
 
-def _direction(gradient: FloatArray, H: FloatArray) -> FloatArray:
-    factor, info = dpotrf(-H, lower=1)
+def _direction(gradient: FloatArray, H: FloatArray, bend: FloatArray) -> FloatArray:
+    """Newton's step in v^a / a, a = ``bend`` for each atom, in units of v^a; it climbs.
+
+    An atom that the data hardly determine has Sigma_jj / v_j near one. In log v the objective is
+    an exponential there, along which Newton's step is one, however far there is to go; in v it is
+    a parabola. Changing the coordinate adds a multiple of the gradient to the Hessian's diagonal.
+    """
+    m, size = len(bend), len(H)
+    B = -H
+    B.reshape(-1)[: m * (size + 1) : size + 1] += bend * gradient[:m]
+    factor, info = dpotrf(B.T, lower=1)
+    if info != 0:
+        # Only the few negative eigenvalues are needed: with their signs turned it is definite.
+        values, vectors, count, _, info = dsyevr(B.T, range="V", vl=-_HUGE, vu=0.0, lower=1)
+        if info == 0:
+            values, vectors = -values[:count], vectors[:, :count]
+            turned = B + (vectors * (values + np.maximum(values, _FLAT))) @ vectors.T
+            factor, info = dpotrf(turned.T, lower=1)
     if info == 0:
         direction, _ = dpotrs(factor, gradient, lower=1)
         return np.asarray(direction)
-    values, vectors = np.linalg.eigh(H)
+    values, vectors = np.linalg.eigh(B)
     return np.asarray(vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), _FLAT)))
+
+
+def _log_step(step: FloatArray, bend: FloatArray) -> FloatArray:
+    """The change of log v that a step in v^a / a means."""
+    step = step.copy()
+    scaled = bend * step[: len(bend)]
+    np.maximum(scaled, _LEAST, out=scaled)
+    np.log1p(scaled, out=scaled)
+    scaled /= bend
+    step[: len(bend)] = scaled
+    return step
 
 
 def _search(
@@ -310,12 +351,17 @@ def _search(
     hyperprior: Hyperprior,
     v: FloatArray,
     noise: Noise,
-    direction: FloatArray,
+    step: FloatArray,
     objective: float,
+    bend: FloatArray | None = None,
 ) -> _Point | None:
-    """Backtrack along ``direction`` until the objective rises; None where it does not."""
+    """Backtrack along ``step`` until the objective rises; None where it does not."""
     m = len(v)
     for _ in range(_TRIES):
+        direction = step if bend is None else _log_step(step, bend)
+        longest = float(np.abs(direction).max())
+        if longest > _RADIUS:
+            direction *= _RADIUS / longest
         v_new = v * np.exp(direction[:m])
         noise_new = noise
         if noise.estimated:
@@ -324,12 +370,12 @@ def _search(
         try:
             white = whiten(gram, v_new, noise_new.var)
         except Breakdown:
-            direction = direction * _BACKTRACK
+            step = step * _BACKTRACK
             continue
         reached = white.log_evidence + log_hyperprior(hyperprior, v_new, noise_new.var)
         if reached > objective:
             return v_new, noise_new, white, reached
-        direction = direction * _BACKTRACK
+        step = step * _BACKTRACK
     return None
 
 

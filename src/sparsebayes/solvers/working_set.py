@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import Breakdown, State, refresh
+from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
@@ -29,11 +29,13 @@ IndexArray = NDArray[np.intp]
 __all__ = ["SAMPLE", "solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
-_COARSE = 3.0  # nats left on the table while the noise is held, in a sample of a dictionary
-_GROWN = 0.3  # the same in the whole of a small one
+_COARSE = 3.0  # nats left on the table in a sample of a large dictionary
+_GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FINE = 1e-3  # nats left on the table where optima are compared
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
+_POOL = 200  # atoms closest to entering that a large dictionary's finish first looks at
+_POOLS = 3  # how often
 SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
@@ -83,7 +85,8 @@ def solve(
     """
     if problem.quad.size <= _DENSE:
         problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
-    run = Run(problem, max_iter, report, large=problem.quad.size > 2 * SAMPLE)
+    large = problem.quad.size > 2 * SAMPLE
+    run = Run(problem, max_iter, report, large, patient=n_restarts > 0)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
     good = empty_state(problem, problem.noise().var)
@@ -116,7 +119,7 @@ def _explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
         state = climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
-    state = climb(run, state, noise, run.rough, "climb")
+    state = climb(run, state, noise, _COARSE if run.large else run.rough, "climb")
     if sample is not None:
         run.problem = replace(run.problem, quad=quad)
         active = sample[state.active]
@@ -147,7 +150,8 @@ def _restarts(
             trial = _fresh(run, noise, noise.var * 4.0 ** rng.uniform(-1, 1), rng)
         else:
             raised, cut = 10.0 ** rng.uniform(0, 5), 2.0 ** -float(rng.randint(0, 3))
-            how = Exchange(raised, cut, int(rng.randint(2, 7)), run.rough)
+            partners, hold = int(rng.randint(2, 7)), bool(rng.randint(2))
+            how = Exchange(raised, cut, partners, run.rough, hold)
             trial = exchange(run, state, noise, how)
         if trial is None:
             continue
@@ -172,6 +176,8 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     problem = run.problem
     previous = -np.inf
     while True:
+        if problem.quad.size > 4 * SAMPLE:
+            state = _nearby(run, state, noise, tol)
         state = climb(run, state, noise, tol, "finish")
         state = run.newton(state.active, state.v, resume_noise(noise, state), 1e-11, escape=True)
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
@@ -184,6 +190,35 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         if state.objective <= previous + 1e-12 * abs(state.objective):
             return _solution(run, state, noise, Status.STALLED, certificate)
         previous = state.objective
+
+
+def _nearby(run: Run, state: State, noise: Noise, tol: float) -> State:
+    """Converge among the atoms that are closest to entering, whose Gram matrix is small.
+
+    Late additions come one or two at a time, and the column of G that each needs in the whole
+    dictionary costs as much as the Gram matrix of a few hundred atoms.
+    """
+    whole = run.problem
+    for _ in range(_POOLS):
+        statistics = run.screen(state)
+        resolved = statistics.S * state.noise_var > COLLINEAR * whole.quad.diag
+        ratio = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
+        ratio /= np.where(resolved, statistics.S, np.inf)
+        ratio[state.active] = np.inf
+        gains = statistics.gains.copy()
+        gains[state.active] = 0.0
+        if run.exhausted or gains.max(initial=0.0) <= tol:
+            break
+        size = min(_POOL + state.active.size, ratio.size)
+        pool = np.sort(np.argpartition(-ratio, size - 1)[:size])
+        run.problem = replace(whole, quad=whole.quad.gram(pool))
+        try:
+            start = replace(state, active=np.searchsorted(pool, state.active))
+            near = climb(run, start, noise, tol, "finish")
+        finally:
+            run.problem = whole
+        state = replace(near, active=pool[near.active])
+    return state
 
 
 def _solution(
