@@ -110,7 +110,7 @@ def test_true_and_false_are_classes(run, tmp_path, suffix):
     path, output = tmp_path / f"flags{suffix}", tmp_path / "m.model"
     write(FRAME.assign(setosa=SPECIES == "setosa"), path)
     options = ["--kernel", "rbf", "--gamma", 0.2, "--output", output]
-    code, out, err = run("fit", path, "--target", "setosa", *options)
+    code, _, err = run("fit", path, "--target", "setosa", *options)
     assert code == 0
     assert "taken for classes" in err
     loaded = sparsebayes.load(output)

@@ -31,7 +31,7 @@ ESTIMATORS = [
     RVR("precomputed"),
     RVR(gp.RBF(3.0), prior="aic", centers=30),
     SparseBayesRegressor(likelihood=Rounded()),
-    RVR(likelihood=Rounded(), prior="bic"),
+    RVR(likelihood=Rounded()),
     RVR(likelihood=Gaussian(0.1), fit_intercept=False),
     SparseBayesClassifier(),
     SparseBayesClassifier(prior="flat", solver="sequential"),
