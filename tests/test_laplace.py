@@ -26,7 +26,6 @@ from sparsebayes.quadratic import DesignQuadratic
 NONE = np.empty(0, dtype=np.intp)
 every_likelihood = pytest.mark.parametrize("name", LIKELIHOODS)
 with_and_without = pytest.mark.parametrize("center", [True, False])
-short_of_it = pytest.mark.xfail(reason="Newton's method stops short of a mode of saturated rows")
 
 
 def assert_equal(fast, slow, scale=None, to=1e-8):
@@ -258,9 +257,7 @@ def evidence(case):
     return refresh(quad, Flat(), case.active, unit, 1.0).log_evidence
 
 
-@pytest.mark.parametrize(
-    "v", [1.0, 1e3, 1e6, *(pytest.param(v, marks=short_of_it) for v in (1e9, 1e12))]
-)
+@pytest.mark.parametrize("v", [1.0, 1e3, 1e6, *(pytest.param(v) for v in (1e9, 1e12))])
 @pytest.mark.parametrize("K", [2, 3, 5])
 @with_and_without
 def test_separable_classes_have_a_mode(v, K, center):
@@ -275,9 +272,7 @@ def test_separable_classes_have_a_mode(v, K, center):
     assert evidence(case) == pytest.approx(case.dense.log_evidence, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "v", [1.0, 1e3, *(pytest.param(v, marks=short_of_it) for v in (1e6, 1e9, 1e12))]
-)
+@pytest.mark.parametrize("v", [1.0, 1e3, *(pytest.param(v) for v in (1e6, 1e9, 1e12))])
 def test_one_of_three_classes_is_separated(v):
     """Its intercept is still one: shift invariance is exact, not a small curvature."""
     rng = np.random.RandomState(0)
@@ -286,7 +281,7 @@ def test_one_of_three_classes_is_separated(v):
     Phi = np.exp(-2.0 * (x[:, None] - [0.0, 2.0]) ** 2)
     case = LatentCase(Phi, t, None, Multinomial(3), True, False, np.array([0]), np.array([v]))
     assert_equal(mode_of(case).w, case.dense.w, to=1e-7)
-    assert evidence(case) == pytest.approx(case.dense.log_evidence, abs=1e-6)
+    assert evidence(case) == pytest.approx(case.dense.log_evidence, abs=1e-5)
 
 
 @pytest.mark.parametrize("size", [1e2, 1e6, 1e12])

@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 __all__ = ["Flat", "Hyperprior", "LogDerivatives", "Smoothness", "best_variance", "gain"]
 
 _LEAST_S = 1e-100  # a sparsity of zero is rounding; its square must not underflow
-_LOWEST = 1e-6  # variances sought for atoms of several columns, relative to the largest possible
+_LOWEST = 1e-4  # variances sought for atoms of several columns, relative to what a column wants
 _GRID = 32
 _SECTIONS = 26  # a bracket of a few 1e-6: the gain is right to its square
 _ROOT_STEPS = 60  # a bracketed Newton search on a cubic needs about ten; bisection alone fifty
@@ -185,27 +185,33 @@ def best_variance(
     if s.ndim == 1:
         return hyperprior.best_variance(s, q2, noise_var, n_targets)
     # No direction wants more than its own flat optimum, so the best is below the largest of them.
-    ceiling = Flat().best_variance(s.ravel(), q2.ravel(), noise_var).reshape(s.shape).max(axis=1)
+    optima = Flat().best_variance(s.ravel(), q2.ravel(), noise_var).reshape(s.shape)
+    ceiling = optima.max(axis=1)
+    floor = np.where(optima > 0, optima, np.inf).min(axis=1)
     best = np.zeros(len(s))
     some = np.flatnonzero(ceiling > 0)
     if some.size:
-        best[some] = _shared_maximum(hyperprior, s[some], q2[some], ceiling[some], noise_var)
+        ends = _LOWEST * floor[some], ceiling[some]
+        best[some] = _shared_maximum(hyperprior, s[some], q2[some], ends, noise_var)
     return best
 
 
 def _shared_maximum(
-    hyperprior: Hyperprior, s: FloatArray, q2: FloatArray, ceiling: FloatArray, noise_var: float
+    hyperprior: Hyperprior,
+    s: FloatArray,
+    q2: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    noise_var: float,
 ) -> FloatArray:
     """The best of a grid in log v, refined by golden sections between its neighbors."""
-    grid = np.exp(np.linspace(np.log(_LOWEST), 0.0, _GRID))
+    grid = np.linspace(np.log(ends[0]), np.log(ends[1]), _GRID)  # (grid, k)
 
     def worth(v: FloatArray) -> FloatArray:
         return _shared_gain(hyperprior, s, q2, v, noise_var, 0.0)
 
-    values = np.stack([worth(ceiling * fraction) for fraction in grid])
-    peak = values.argmax(axis=0)
-    low = np.log(ceiling * grid[np.maximum(peak - 1, 0)])
-    high = np.log(ceiling * grid[np.minimum(peak + 1, _GRID - 1)])
+    peak = np.stack([worth(np.exp(u)) for u in grid]).argmax(axis=0)
+    each = np.arange(len(s))
+    low, high = grid[np.maximum(peak - 1, 0), each], grid[np.minimum(peak + 1, _GRID - 1), each]
     ratio = 0.5 * (5.0**0.5 - 1.0)
     for _ in range(_SECTIONS):
         left, right = high - ratio * (high - low), low + ratio * (high - low)

@@ -20,6 +20,8 @@ __all__ = ["Latent", "Mode", "Start", "find_mode", "quadratic_at"]
 _STEPS = 500
 _HALVINGS = 60
 _DONE = 1e-9  # nats that the last step promises, relative to the log posterior
+_STILL = 1e-4  # change of the latent functions below which Newton's method is at its end
+_LEAST = 1e-30  # nats: a mode at infinity is approached no further
 _ARMIJO = 1e-4
 
 
@@ -82,11 +84,11 @@ class Start(NamedTuple):
 
     def of(self, columns: IndexArray) -> FloatArray:
         """Weights of other columns: zero for those without one here."""
-        order = np.argsort(self.columns, kind="stable")
-        place = np.searchsorted(self.columns, columns, sorter=order)
-        place = order[np.minimum(place, max(order.size - 1, 0))] if order.size else None
-        if place is None:
+        if not self.columns.size:
             return np.zeros(columns.size)
+        order = np.argsort(self.columns, kind="stable")
+        found = np.searchsorted(self.columns, columns, sorter=order)
+        place = order[np.minimum(found, order.size - 1)]
         return np.where(self.columns[place] == columns, self.w[place], 0.0)
 
 
@@ -171,7 +173,7 @@ class _Newton:
 
     def shift(self, w: FloatArray) -> FloatArray:
         """What centering the atoms moves from their weights to the intercepts."""
-        return np.bincount(self.k, w * self.mean, minlength=self.K)
+        return np.bincount(self.k, w * self.mean, minlength=self.K).astype(np.float64)
 
     def climb(self, starts: list[tuple[FloatArray, FloatArray]]) -> Mode:
         z, c = np.zeros(len(self.k)), np.zeros(self.K)
@@ -188,8 +190,15 @@ class _Newton:
             step = self._search(z, c, dz, dc, height, promise)
             if step is None:
                 break
-            z, c, expansion, f, height = step
-            if promise < _DONE * (1.0 + abs(height)):  # what is left is of the order of its square
+            z, c, expansion, f_new, height = step
+            moved = float(np.abs(f_new - f).max(initial=0.0))
+            f = f_new
+            # What is left is of the order of the square of the step; but a step that promises
+            # nothing may be long, where samples are saturated.
+            if promise < _LEAST or (
+                promise < _DONE * (1.0 + abs(height))
+                and moved < _STILL * (1.0 + 1e-6 * float(np.abs(f).max(initial=0.0)))
+            ):
                 break
         w = z * self.root
         return Mode(w, c - self.shift(w), f, expansion, 0.5 * float(z @ z))

@@ -18,7 +18,8 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Intercepts", "LatentQuadratic", "weighted_gram"]
 
 _CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
-_IDENTIFIABLE = 1e-10  # eigenvalues of C below this fraction of the largest are shift invariance
+_INVARIANT = 1e-12  # row sums of C, relative to its largest entry, that are rounding
+_NO_CURVATURE = 1e-300
 _CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
 _SMALLEST, _LARGEST = 1e-280, 1e280  # squared norms that float64 can compute with
 _ROUNDING = 1e-13  # and below this one it is nothing but rounding
@@ -42,21 +43,35 @@ class Intercepts:
     """
 
     def __init__(self, curvature: FloatArray, center: bool) -> None:
-        self.C = curvature.sum(axis=0)  # (K, K)
-        self.covariance = np.zeros_like(self.C)
-        self.root = np.zeros_like(self.C)  # root @ root.T is the covariance
+        self.C: FloatArray = curvature.sum(axis=0)  # (K, K)
+        self.root: FloatArray = np.zeros_like(self.C)  # root @ root.T is the covariance
         self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
-        if center and len(self.C) == 1:
-            total = float(self.C[0, 0])
-            self.covariance = np.array([[1.0 / total if total > 0 else 0.0]])
-            self.root = np.sqrt(self.covariance)
-            self.log_volume = 0.5 * float(np.log(2 * np.pi / max(total, np.finfo(float).tiny)))
-        elif center:
-            values, vectors = np.linalg.eigh(self.C)
-            firm = values > _IDENTIFIABLE * max(float(values[-1]), np.finfo(float).tiny)
-            self.root = vectors * np.where(firm, 1.0 / np.sqrt(np.where(firm, values, 1.0)), 0.0)
-            self.covariance = self.root @ self.root.T
-            self.log_volume = 0.5 * float(np.log(2 * np.pi / values[firm]).sum())
+        if center:
+            self._invert()
+        self.covariance: FloatArray = self.root @ self.root.T
+
+    def _invert(self) -> None:
+        K, own = len(self.C), self.C.diagonal()
+        firm = np.flatnonzero(own > _NO_CURVATURE)
+        if firm.size == 0:
+            return
+        # Where a shift of all latents changes nothing, that of the firmest class is held at zero.
+        invariant = K > 1 and bool((np.abs(self.C.sum(axis=1)) <= _INVARIANT * own.max()).all())
+        if invariant:
+            firm = firm[firm != np.argmax(own)]
+        # Classes that are separated from the others have curvatures smaller by any factor.
+        scale = 1.0 / np.sqrt(own[firm])
+        correlation = scale[:, None] * self.C[firm[:, None], firm] * scale
+        values, vectors = np.linalg.eigh(correlation)
+        kept = values > _ROUNDING
+        half = vectors[:, kept] / np.sqrt(values[kept])
+        self.root[firm, : half.shape[1]] = scale[:, None] * half
+        self.log_volume = 0.5 * float(np.log(2 * np.pi / values[kept]).sum())
+        self.log_volume += float(np.log(scale).sum())
+        if invariant:
+            # ... and then their mean: the determinant over the rest is K times that of the others.
+            self.root -= self.root.mean(axis=0)
+            self.log_volume -= 0.5 * float(np.log(K))
 
 
 class LatentQuadratic:
@@ -153,7 +168,7 @@ class LatentQuadratic:
         if self.center:
             C = self.intercepts.C[one, two]
             first = self.design.correlate(rows).T
-            mean = first[:, same].sum(axis=1) / C[same].sum()
+            mean = first[:, same].sum(axis=1) / max(float(C[same].sum()), _NO_CURVATURE)
             plain = second.copy()
             second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * C[needed])
             first -= mean[:, None] * C
@@ -172,7 +187,7 @@ class LatentQuadratic:
     @property
     def size(self) -> int:
         """Number of atoms as a solver counts them: M K columns, or M where variances are shared."""
-        return self.design.shape[1] * self.K // self.group
+        return int(self.design.shape[1] * self.K // self.group)
 
     def members(self, indices: IndexArray) -> IndexArray:
         """Columns of atoms as a solver counts them."""
@@ -180,11 +195,11 @@ class LatentQuadratic:
 
     def atom(self, columns: IndexArray) -> IndexArray:
         """Atoms of columns."""
-        return columns // self.K
+        return np.asarray(columns // self.K)
 
     def latent(self, columns: IndexArray) -> IndexArray:
         """Latent functions of columns."""
-        return columns % self.K
+        return np.asarray(columns % self.K)
 
     def centers(self, columns: IndexArray) -> FloatArray:
         """mu_i of columns, shape (k, K)."""

@@ -33,6 +33,7 @@ __all__ = ["UNIT_NOISE", "Expanded", "Point", "expand", "settle", "solve"]
 
 UNIT_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
 _ROUGH = 0.05  # nats left on the table while structure is sought
+_FINE = 1e-3  # the same where optima are compared
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 24  # most turns of mode and variances before the next screen
@@ -228,13 +229,17 @@ def _balance(fit: _Fit, latent: Latent, at: Expanded, tol: float) -> Point:
             )
             J = None
             continue
+        if J is not None and len(J) != gradient.size:  # an atom has lost its norm
+            J = None
+        if not gradient.size:
+            break
         if J is not None:
             J = J + np.outer(gradient - before - J @ step, step) / float(step @ step)
         if J is None or float(gradient @ np.linalg.solve(J, gradient)) >= 0:
             values, vectors = np.linalg.eigh(H)
             J = -(vectors * np.maximum(np.abs(values), 1e-5)) @ vectors.T
         step = -np.linalg.solve(J, gradient)
-        if 0.5 * float(gradient @ step) < tol or fit.exhausted or not step.size:
+        if 0.5 * float(gradient @ step) < tol or fit.exhausted:
             break
         step *= min(1.0, 1.0 / float(np.abs(step).max()))
         before = gradient
@@ -398,7 +403,8 @@ def solve(
     if point is None:
         point = _explore(fit, rng)
         for _ in range(n_restarts):
-            point = _better(fit, point, _explore(fit, rng))
+            if not fit.exhausted:
+                point = _better(fit, point, _explore(fit, rng, anew=True))
     try:
         at, broken = _finish(fit, point, tol), False
     except Breakdown:
@@ -442,10 +448,15 @@ def _finish(fit: _Fit, point: Point, tol: float) -> Expanded:
     return fit.good
 
 
-def _explore(fit: _Fit, rng: np.random.RandomState) -> Point:
-    """Find the structure, in a sample of many rows and many atoms: climb, then exchange atoms."""
+def _explore(fit: _Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
+    """Find the structure, in a sample of many rows and many atoms: climb, then exchange atoms.
+
+    To look ``anew``, half of few atoms are drawn too, so that another optimum may be found.
+    """
     rows = _some_rows(fit.latent.t, rng)
     sample = _some_atoms(fit, rng)
+    if anew and sample.size == fit.latent.design.shape[1]:
+        sample = np.sort(rng.choice(sample, (sample.size + 1) // 2, replace=False))
     latent = (
         fit.latent if sample.size == fit.latent.design.shape[1] else fit.latent.restrict(sample)
     )
@@ -521,5 +532,11 @@ def _exchanged(fit: _Fit, latent: Latent, at: Expanded) -> Expanded | None:
 
 
 def _better(fit: _Fit, one: Point, other: Point) -> Point:
-    first, second = (expand(fit.latent, fit.hyperprior, point) for point in (one, other))
-    return one if first.state.objective >= second.state.objective else other
+    """The better of two points, each with what the whole dictionary adds to it."""
+    try:
+        first, second = (
+            _climb(fit, fit.latent, point, _FINE, "restart", _LOOKS) for point in (one, other)
+        )
+    except Breakdown:
+        return one
+    return (first if first.state.objective >= second.state.objective else second).point
