@@ -159,7 +159,8 @@ class _Regressor(RegressorMixin, Fitting):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictive mean: of counts, for the Poisson likelihood.
+            Predictive mean. That of counts may be infinite where the training data hold none at
+            all: the rate has no lower end there; ``predict_distribution(X).ppf(0.5)`` is finite.
         std : ndarray of the same shape
             Only with ``return_std``.
         cov : ndarray of shape (n_samples, n_samples)
