@@ -205,7 +205,7 @@ def shared_worth(prior, s, q2, v, noise):
     return oracle.value(s, q2, v[:, None], 1).sum(axis=1) + prior.log_density(v, noise)
 
 
-@pytest.mark.parametrize("prior", CONTRACT[:-1], ids=repr)
+@contract
 @examples(80)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), decades)
 def test_a_shared_variance_beats_every_other_and_zero(prior, seed, K, log_noise):

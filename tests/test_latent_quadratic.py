@@ -261,9 +261,11 @@ def test_samples_without_curvature(K, center):
     assert_equal(faint.columns(every), one.columns(every))
 
 
-def test_no_curvature_at_all():
-    Phi, B, pull = random_parts(4, 3, softmax=True)
-    nothing = LatentQuadratic(ArrayDesign(Phi), 0 * B, 0 * pull, center=False)
+@pytest.mark.parametrize("K", [1, 3])
+@pytest.mark.parametrize("center", [False, True])
+def test_no_curvature_at_all(K, center):
+    Phi, B, pull = random_parts(4, K, softmax=True)
+    nothing = LatentQuadratic(ArrayDesign(Phi), 0 * B, 0 * pull, center)
     assert not nothing.norm.any()
     assert not nothing.g.any()
     assert not nothing.columns(np.arange(nothing.size)).any()
