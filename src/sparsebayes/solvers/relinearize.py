@@ -39,13 +39,14 @@ _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
 _RETREATS = 8  # halvings of a step that falls
-_FALL = 0.5  # nats by which a new expansion may lie below the last one
+_FALL = 0.1  # relative to its objective, by what a new expansion may lie below the last one
 _ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 35  # after which expansions are said to disagree
 _WORK = 512  # atoms on which a fit of more of them converges between screens of all
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 20  # most screens of all atoms
 _LOOKS = 6  # expansions while structure is sought
+_FARTHEST, _NEAREST = 8.0, 0.5  # bounds of the step in log variances after a fall
 _PATIENCE = 15  # expansions after which they are,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _FAINT = 1e-3  # variance, for unit norm, at which an atom enters or leaves in short steps
@@ -95,6 +96,7 @@ class _Fit:
     report: Report | None
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
+    reach: float = 8.0  # longest step in log variances that the last falls have left
     good: Expanded | None = None  # the last expansion over the whole dictionary
 
     @property
@@ -193,16 +195,18 @@ def settle(
     best = _renumbered(last, atoms, per_atom, latent.K)
     here = _renumbered(point, atoms, per_atom, latent.K)
     if short:
-        here = _balance(fit, few, _advance(few, fit.hyperprior, best, height, here), tol)
+        here = _balance(fit, few, _advance(fit, few, best, height, here), tol)
     for turn in range(0 if short else _TURNS):
-        at = _advance(few, fit.hyperprior, best, height, here)
+        at = _advance(fit, few, best, height, here)
         best, height = at.point, at.state.objective
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
         here = at.moved(end)
         if end.objective - height < tol or fit.exhausted:
             break
         if turn >= _FULL_TURNS:
-            here = _inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS))
+            here = _inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS), 0.5)
+        elif fit.reach < _FARTHEST:
+            here = _inched(at, here, fit.reach)
     active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
     return Point(active, here.v, _renamed(here.starts, atoms, latent.K))
 
@@ -267,23 +271,23 @@ def _renamed(starts: tuple[Start, ...], atoms: IndexArray, K: int) -> tuple[Star
     )
 
 
-def _advance(
-    latent: Latent, hyperprior: Hyperprior, origin: Point, height: float, target: Point
-) -> Expanded:
+def _advance(fit: _Fit, latent: Latent, origin: Point, height: float, target: Point) -> Expanded:
     """Expand at ``target``, or nearer to ``origin`` where that is a fall.
 
     The quadratic at the origin knows nothing of how the curvature changes: far away its promises
     can be wrong by any amount.
     """
-    for _ in range(_RETREATS):
+    for retreats in range(_RETREATS):
         try:
-            at = expand(latent, hyperprior, target)
+            at = expand(latent, fit.hyperprior, target)
         except Breakdown:
             at = None
-        if at is not None and at.state.objective >= height - _FALL:
+        if at is not None and at.state.objective >= height - _FALL * (1.0 + abs(height)):
+            fit.reach *= 1.5 if retreats == 0 else 1.0
             return at
+        fit.reach = max(0.5 * min(fit.reach, _FARTHEST), _NEAREST)
         target = _halfway(origin, target)
-    return expand(latent, hyperprior, origin)
+    return expand(latent, fit.hyperprior, origin)
 
 
 def _climb(
@@ -313,7 +317,9 @@ def _climb(
         fit.iterations = run.iterations
         point = at.moved(state)
         if short:
-            point = _inched(at, point, 1.0)
+            point = _inched(at, point, 1.0, 0.5)
+        elif fit.reach < _FARTHEST:
+            point = _inched(at, point, fit.reach)
         point = settle(fit, latent, point, left, at, short)
         if _is_same(point, at.point):  # every way on is a fall: nothing will change
             break
@@ -332,7 +338,7 @@ def _halfway(old: Point, new: Point) -> Point:
     return Point(active, np.sqrt(v[0] * v[1]), new.starts)
 
 
-def _inched(at: Expanded, new: Point, longest: float) -> Point:
+def _inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> Point:
     """A short step from an expansion towards where it leads to.
 
     An expansion may call for an atom that the next one wants to be rid of, and so on for ever. In
@@ -345,7 +351,7 @@ def _inched(at: Expanded, new: Point, longest: float) -> Point:
     came = v[0] == 0  # at its full variance: with a price on it, a faint atom is worth nothing
     v[0] = np.where(came, v[1], v[0])
     v[1] = np.maximum(v[1], faint)
-    step = np.clip(0.5 * np.log(v[1] / v[0]), -longest, longest)
+    step = np.clip(fraction * np.log(v[1] / v[0]), -longest, longest)
     return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.starts)
 
 
