@@ -299,8 +299,8 @@ default="auto"
     >>> model.classes_, model.relevance_
     (array(['no', 'yes'], dtype='<U3'), array([ 7, 42]))
     >>> model.predict_proba(np.eye(50)[[7, 42]]).round(1)
-    array([[0. , 1. ],
-           [0.9, 0.1]])
+    array([[0.1, 0.9],
+           [0.8, 0.2]])
     """
 
     def __init__(
