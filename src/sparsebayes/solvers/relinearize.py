@@ -44,7 +44,8 @@ _ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 35  # after which expansions are said to disagree
 _WORK = 512  # atoms on which a fit of more of them converges between screens of all
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
-_SCREENS = 20  # most screens of all atoms
+_SCREENS = 20  # most screens of all atoms,
+_IDLE = 2  # and of those that find nothing better
 _LOOKS = 6  # expansions while structure is sought
 _FARTHEST, _NEAREST = 8.0, 0.5  # bounds of the step in log variances after a fall
 _PATIENCE = 15  # expansions after which they are,
@@ -347,7 +348,7 @@ def _inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> 
     active, v = _aligned(at.point, new)
     norm2 = np.maximum(at.quad.norm[active * at.quad.group] ** 2, np.finfo(float).tiny)
     faint = _FAINT / norm2
-    gone = (v[1] == 0) & (v[0] <= faint)
+    gone = (v[1] == 0) & (v[0] <= 2.0 * faint)
     came = v[0] == 0  # at its full variance: with a price on it, a faint atom is worth nothing
     v[0] = np.where(came, v[1], v[0])
     v[1] = np.maximum(v[1], faint)
@@ -433,15 +434,20 @@ def _finish(fit: _Fit, point: Point, tol: float) -> Expanded:
     m = fit.latent.design.shape[1]
     if m <= 2 * _WORK or fit.latent.K == 1:  # with several latent functions a screen costs K^2
         return _climb(fit, fit.latent, point, tol, "finish")
-    least = np.inf
+    least, height, idle = np.inf, -np.inf, 0
     for _ in range(_SCREENS):
         at = expand(fit.latent, fit.hyperprior, point)
         certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
         fit.note("screen", at.state, certificate.max_gain)
+        better = certificate.max_gain < _STUCK * least or at.state.objective > height + _FINE
+        idle = 0 if better else idle + 1
+        height = max(height, at.state.objective)
         if fit.good is None or certificate.max_gain < least:
             fit.good, least = at, certificate.max_gain
         if certificate.holds(tol) or fit.exhausted:
             return at
+        if idle == _IDLE:
+            break
         worth = statistics.gains.reshape(m, -1).max(axis=1)
         worth[at.state.active // per_atom] = np.inf
         atoms = np.sort(np.argpartition(-worth, _WORK)[:_WORK])
