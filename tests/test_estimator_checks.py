@@ -39,7 +39,6 @@ ESTIMATORS = [
     RVC(),
     RVC(prior="bic", fit_intercept=False, warm_start=True),
     RVC(shared=True),
-    RVC(gp.RBF(3.0), prior="aic", centers=30),
 ]
 
 
