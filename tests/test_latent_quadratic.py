@@ -261,8 +261,7 @@ def test_samples_without_curvature(K, center):
     assert_equal(faint.columns(every), one.columns(every))
 
 
-@pytest.mark.parametrize("K", [1, 3])
-@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize(("K", "center"), [(1, False), (3, False), (3, True)])
 def test_no_curvature_at_all(K, center):
     Phi, B, pull = random_parts(4, K, softmax=True)
     nothing = LatentQuadratic(ArrayDesign(Phi), 0 * B, 0 * pull, center)
