@@ -159,8 +159,10 @@ class _Regressor(RegressorMixin, Fitting):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predictive mean. That of counts may be infinite where the training data hold none at
-            all: the rate has no lower end there; ``predict_distribution(X).ppf(0.5)`` is finite.
+            Predictive mean. Of another likelihood than the Gaussian it is taken at the mean of the
+            latent function, so that of counts it is the median of the rate: the mean of a rate
+            whose logarithm is uncertain is that of its tail, and infinite where the training data
+            hold no counts at all. ``predict_distribution(X).mean`` averages.
         std : ndarray of the same shape
             Only with ``return_std``.
         cov : ndarray of shape (n_samples, n_samples)
@@ -175,8 +177,11 @@ class _Regressor(RegressorMixin, Fitting):
                     f"return_cov is not available for likelihood={self.likelihood!r}: use "
                     "return_std, or the covariance of draws of sample_y."
                 )
-            target = self.likelihood_.predictive(*self.posterior_.spread(X))
-            return (target.mean, target.std) if return_std else target.mean
+            latent, covariance = self.posterior_.spread(X)
+            mean = self.likelihood_.predictive(latent, np.zeros_like(covariance)).mean
+            if not return_std:
+                return mean
+            return mean, self.likelihood_.predictive(latent, covariance).std
         if return_std:
             return self.posterior_.spread(X, noise=True)
         mean = self.posterior_.predict(X)
