@@ -113,7 +113,8 @@ class _Fit:
 
     def run(self, problem: Problem) -> Run:
         """Let a solver of fixed quadratics work on this one, on the same account."""
-        return Run(problem, self.max_iter, None, large=False, iterations=self.iterations)
+        large = self.latent.design.shape[1] > 2 * SAMPLE
+        return Run(problem, self.max_iter, None, large=large, iterations=self.iterations)
 
     def newton(
         self, at: Expanded, active: IndexArray, v: FloatArray, *, tol: float, max_steps: int
