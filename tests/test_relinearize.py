@@ -218,6 +218,17 @@ def one_atom(seed=7):
     return LatentCase(Phi, t, None, Multinomial(3), True, True, none, np.empty(0))
 
 
+def least_seen(solution):
+    """Of what the expansions of the last phase left on the table, the least."""
+    return min(line.max_gain for line in solution.trace if line.phase == "finish")
+
+
+@pytest.mark.parametrize("seed", [7, 18, 31, 38])
+def test_of_expansions_that_do_not_agree_the_best_is_kept(seed):
+    solution, _, _ = fitted(one_atom(seed), Smoothness(4.0))
+    assert solution.certificate.max_gain == pytest.approx(least_seen(solution), abs=TOL)
+
+
 def test_expansions_that_do_not_agree_are_reported():
     """Empty, the model wants the atom; at the only variance at rest, to be rid of it."""
     case, prior = one_atom(), Smoothness(4.0)
@@ -261,6 +272,8 @@ def test_what_is_said_of_the_end_is_true_of_hard_problems_too(seed):
     solution, _, end = fitted(case, prior, max_iter=150)
     assert solution.converged == (solution.status is Status.CONVERGED)
     assert solution.converged == solution.certificate.holds(TOL)
+    if solution.status is Status.UNSETTLED:
+        assert solution.certificate.max_gain == pytest.approx(least_seen(solution), abs=TOL)
     assert solution.log_evidence == pytest.approx(end.dense.log_evidence, rel=1e-6, abs=1e-6)
     gained = most_gained(end, prior)
     assert gained <= solution.certificate.max_gain + 2 * TOL
@@ -314,12 +327,18 @@ def test_separable_classes_are_fitted_and_the_answer_is_finite(prior, K):
 
 
 @pytest.mark.parametrize(
-    ("n", "m", "likelihood"),
-    [(2200, 6, Bernoulli()), (80, 900, Poisson()), (100, 1100, Multinomial(3))],
-    ids=["many rows", "many atoms", "many atoms and classes"],
+    ("n", "m", "likelihood", "draw"),
+    [
+        (2200, 6, Bernoulli(), 0),
+        (80, 900, Poisson(), 0),
+        (100, 1100, Multinomial(3), 1),
+        (100, 1100, Multinomial(3), 2),
+        (100, 1100, Multinomial(3), 0),
+    ],
+    ids=["many rows", "many atoms", "and classes", "and classes again", "unsettled"],
 )
-def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelihood):
-    rng = np.random.RandomState(0)
+def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelihood, draw):
+    rng = np.random.RandomState(draw)
     none, K = np.empty(0, dtype=np.intp), max(2, likelihood.n_latent)
     w = np.zeros((m, 3))
     true = [5, 700, 1050] if m > 1000 else [0, 2, m - 2]
@@ -331,23 +350,37 @@ def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelih
         t = rng.poisson(np.exp(0.5 * f[:, 0]))
     case = LatentCase(Phi, t.astype(float), None, likelihood, True, False, none, np.empty(0))
     prior = Smoothness(np.log(m))
-    one, two, other = (
-        relinearize.solve(
-            case.latent(), prior, max_iter=400, random_state=np.random.RandomState(seed)
-        )
-        for seed in (1, 1, 2)
+    one, two = (
+        relinearize.solve(case.latent(), prior, random_state=np.random.RandomState(1))
+        for _ in range(2)
     )
     np.testing.assert_array_equal(one[0].state.active, two[0].state.active)
     np.testing.assert_array_equal(one[0].state.v, two[0].state.v)
-    for solution, quad in (one, other):
-        assert quad.design.shape == (n, m)
-        end = at_solution(case, solution, quad)
-        again = expand(case.latent(), prior, Point(end.active, end.v))
-        certificate, _ = certify(again.problem, again.state, UNIT_NOISE)
-        assert certificate.max_gain == pytest.approx(solution.certificate.max_gain, abs=TOL)
-        assert solution.converged or (K > 2 and certificate.max_gain < 0.5)
-        found = set((solution.state.active // likelihood.n_latent).tolist())
-        assert set(true[: K if K > 2 else 1]) <= found
+    solution, quad = one
+    assert quad.design.shape == (n, m)
+    end = at_solution(case, solution, quad)
+    again = expand(case.latent(), prior, Point(end.active, end.v))
+    certificate, _ = certify(again.problem, again.state, UNIT_NOISE)
+    assert certificate.max_gain == pytest.approx(solution.certificate.max_gain, abs=TOL)
+    assert solution.converged == certificate.holds(TOL)
+    # Of eight draws with classes this is the one whose expansions disagree: it must only say so.
+    unsettled = K > 2 and draw == 0
+    assert solution.converged or (unsettled and solution.status is Status.UNSETTLED)
+    found = set((solution.state.active // likelihood.n_latent).tolist())
+    assert set(true[: K if K > 2 else 1]) <= found
+
+
+def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
+    rng = np.random.RandomState(0)
+    Phi = rng.standard_normal((80, 900))
+    t = rng.poisson(np.exp(Phi[:, 450] + 1.0)).astype(float)
+    none = np.empty(0, dtype=np.intp)
+    case = LatentCase(Phi, t, None, Poisson(), True, False, none, np.empty(0))
+    fit = relinearize._Fit(case.latent(), Smoothness(5.0), 1000, None)
+    point = relinearize._explore(fit, np.random.RandomState(0))
+    assert 450 in point.active
+    for start in point.starts:
+        assert start.of(np.array([450]))[0] == pytest.approx(1.0, abs=0.2)
 
 
 def test_a_sample_of_rows_keeps_rare_targets():
