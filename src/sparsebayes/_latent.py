@@ -21,7 +21,7 @@ from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import members
-from sparsebayes.solvers.relinearize import Point
+from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]

@@ -153,6 +153,8 @@ class LatentQuadratic:
         """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
         B, M, K = self.curvature, self.design.shape[1], self.K
         cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
+        if not B.any():  # every sample is saturated: no atom has a norm
+            return np.zeros(M), cross, blocks
         if K == 1:
             own = self.design.moments(np.ascontiguousarray(B[:, 0, 0]), self.center)
             with np.errstate(over="ignore", under="ignore"):

@@ -23,6 +23,7 @@ from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Progress, Solution, Status
 from sparsebayes.solvers import relinearize, sequential_latent
+from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
 
@@ -126,7 +127,7 @@ class Fitting(BaseEstimator):
         rng: np.random.RandomState,
         latent: Latent,
         hyperprior: Hyperprior,
-        start: relinearize.Point | None,
+        start: Point | None,
     ) -> tuple[Solution, LatentQuadratic]:
         reporter = self._reporter(noise=False)
         settings = self._solver_settings(rng, reporter)

@@ -17,7 +17,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize
-from sparsebayes.solvers.relinearize import UNIT_NOISE, Expanded, Point, expand
+from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, Point, expand
 from sparsebayes.solvers.sequential import SELECTIONS, Moves, plan_moves, select_move
 
 FloatArray = NDArray[np.float64]

@@ -1,0 +1,155 @@
+"""Points of a fit that follows the mode, their expansions, and steps between points."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import State, refresh
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import Latent, Mode, Start, find_mode, quadratic_at
+from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.problem import Problem
+from sparsebayes.quadratic import members
+from sparsebayes.solvers.newton import Noise
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = [
+    "FAINT",
+    "NOTHING",
+    "UNIT_NOISE",
+    "Expanded",
+    "Point",
+    "expand",
+    "halfway",
+    "inched",
+    "is_same",
+    "renamed",
+    "renumbered",
+]
+
+UNIT_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
+FAINT = 1e-3  # variance, for unit norm, at which an atom enters or leaves in short steps
+_FADED = 0.1  # what is left of an atom that leaves, or there of one that enters, before halving
+
+
+class Point(NamedTuple):
+    """Where a fit is: nothing else is needed to go on from there."""
+
+    active: IndexArray  # (m,) columns, or atoms where their variances are shared
+    v: FloatArray  # (m,) prior variances of weights of atoms as given
+    starts: tuple[Start, ...] = ()  # where its mode may be
+
+
+NOTHING = Point(np.empty(0, dtype=np.intp), np.empty(0))
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A point, its mode and the quadratic there."""
+
+    point: Point
+    mode: Mode
+    quad: LatentQuadratic
+    problem: Problem
+    state: State
+
+    def moved(self, state: State) -> Point:
+        """The point of another state of this expansion, and where it expects the mode."""
+        quad = self.quad
+        columns = quad.members(state.active)
+        w = state.mu[:, 0] / quad.norm[columns]
+        expected = Start(columns, w, quad.offset - quad.centers(columns).T @ w)
+        v = state.v / quad.norm[state.active * quad.group] ** 2
+        return Point(state.active, v, (expected, *self.point.starts[:1]))
+
+
+def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
+    """Find the mode at a point, and the quadratic and state there.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    point : Point
+        Active columns, their variances, and latent functions to start from.
+
+    Returns
+    -------
+    Expanded
+        Mode, quadratic and state; raises `Breakdown` where float64 cannot hold them.
+    """
+    group = latent.K if latent.shared else 1
+    columns = members(point.active, group)
+    mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts)
+    quad = quadratic_at(latent, mode)
+    v = point.v * quad.norm[point.active * group] ** 2
+    usable = v > 0  # an atom that has lost its norm to saturated samples is no atom
+    active, v = point.active[usable], v[usable]
+    state = refresh(quad, hyperprior, active, v, 1.0)
+    problem = Problem(quad, hyperprior, 1.0)
+    found = Start(columns, mode.w, mode.c)
+    return Expanded(Point(active, point.v[usable], (found,)), mode, quad, problem, state)
+
+
+def renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
+    """The same point where only ``atoms`` are counted."""
+    place = np.searchsorted(atoms, point.active // per_atom)
+    starts = []
+    for start in point.starts:
+        known = np.isin(start.columns // K, atoms)
+        columns = start.columns[known]
+        renumbered = np.searchsorted(atoms, columns // K) * K + columns % K
+        starts.append(Start(renumbered, start.w[known], start.c))
+    return Point(place * per_atom + point.active % per_atom, point.v, tuple(starts))
+
+
+def renamed(starts: tuple[Start, ...], atoms: IndexArray, K: int) -> tuple[Start, ...]:
+    """The same starts where all atoms are counted."""
+    return tuple(
+        start._replace(columns=atoms[start.columns // K] * K + start.columns % K)
+        for start in starts
+    )
+
+
+def is_same(one: Point, other: Point) -> bool:
+    """Whether two points have the same atoms and variances."""
+    return np.array_equal(one.active, other.active) and np.array_equal(one.v, other.v)
+
+
+def halfway(old: Point, new: Point) -> Point:
+    """Between two points, in log variances; atoms of one of them count as fainter in the other."""
+    active, v = _aligned(old, new)
+    v = np.where(v > 0, v, _FADED * v.max(axis=0))
+    return Point(active, np.sqrt(v[0] * v[1]), new.starts)
+
+
+def inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> Point:
+    """A short step from an expansion towards where it leads to.
+
+    An expansion may call for an atom that the next one wants to be rid of, and so on for ever. In
+    short steps, atoms fading out, variances come to rest where both agree.
+    """
+    active, v = _aligned(at.point, new)
+    norm2 = np.maximum(at.quad.norm[active * at.quad.group] ** 2, np.finfo(float).tiny)
+    faint = FAINT / norm2
+    gone = (v[1] == 0) & (v[0] <= 2.0 * faint)
+    came = v[0] == 0  # at its full variance: with a price on it, a faint atom is worth nothing
+    v[0] = np.where(came, v[1], v[0])
+    v[1] = np.maximum(v[1], faint)
+    step = np.clip(fraction * np.log(v[1] / v[0]), -longest, longest)
+    return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.starts)
+
+
+def _aligned(old: Point, new: Point) -> tuple[IndexArray, FloatArray]:
+    """Atoms of either point, and their variances in both, zero where an atom is absent."""
+    active = np.union1d(old.active, new.active)
+    v = np.zeros((2, active.size))
+    for row, point in zip(v, (old, new), strict=True):
+        row[np.searchsorted(active, point.active)] = point.v
+    return active, v
