@@ -44,6 +44,7 @@ _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 35  # after which expansions are said to disagree
 _WORK = 512  # atoms on which a fit of more of them converges between screens of all
+_HELD = 60  # most Newton steps on one expansion
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 20  # most screens of all atoms,
 _IDLE = 2  # and of those that find nothing better
@@ -142,6 +143,7 @@ def _climb(
         # An expansion far from the mode is not worth more than a fraction of what it promises.
         left = max(_STALE * certificate.max_gain, 0.1 * tol)
         run = fit.run(at.problem)
+        run.max_iter = min(run.max_iter, run.iterations + _HELD)
         state = climb(run, at.state, UNIT_NOISE, left, phase)
         fit.iterations = run.iterations
         point = at.moved(state)
