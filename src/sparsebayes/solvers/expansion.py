@@ -77,7 +77,7 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
     hyperprior : Hyperprior
         Prior of the variances.
     point : Point
-        Active columns, their variances, and latent functions to start from.
+        Active columns, their variances, and where the mode may be.
 
     Returns
     -------

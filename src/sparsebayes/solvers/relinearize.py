@@ -49,7 +49,7 @@ _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next
 _SCREENS = 20  # most screens of all atoms,
 _IDLE = 2  # and of those that find nothing better
 _LOOKS = 6  # expansions while structure is sought
-_PATIENCE = 15  # expansions after which they are,
+_PATIENCE = 15  # expansions after which steps are short,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _EXCHANGES = 12  # most exchanges in a row
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
@@ -133,6 +133,8 @@ def _climb(
             return at
         if best is None or certificate.max_gain < least:
             best, least = at, certificate.max_gain
+            if latent is fit.latent:
+                fit.good = best
         if fit.exhausted:
             return best
         gained = at.state.objective - height

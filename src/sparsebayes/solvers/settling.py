@@ -47,8 +47,8 @@ class Fit:
     report: Report | None
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
-    reach: float = 8.0  # longest step in log variances that the last falls have left
-    good: Expanded | None = None  # the last expansion over the whole dictionary
+    reach: float = FARTHEST  # longest step in log variances that the last falls have left
+    good: Expanded | None = None  # the best expansion so far over the whole dictionary
 
     @property
     def exhausted(self) -> bool:
@@ -163,7 +163,7 @@ def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
             break
         if J is not None:
             J = J + np.outer(gradient - before - J @ step, step) / float(step @ step)
-        if J is None or float(gradient @ np.linalg.solve(J, gradient)) >= 0:
+        if J is None or not _climbs(J, gradient):
             values, vectors = np.linalg.eigh(H)
             J = -(vectors * np.maximum(np.abs(values), 1e-5)) @ vectors.T
         step = -np.linalg.solve(J, gradient)
@@ -173,6 +173,14 @@ def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
         before = gradient
         at = expand(latent, fit.hyperprior, at.point._replace(v=at.point.v * np.exp(step)))
     return at.point
+
+
+def _climbs(J: FloatArray, gradient: FloatArray) -> bool:
+    """Whether the step of an updated Hessian exists and goes up."""
+    try:
+        return float(gradient @ np.linalg.solve(J, gradient)) < 0
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _advance(fit: Fit, latent: Latent, origin: Point, height: float, target: Point) -> Expanded:
