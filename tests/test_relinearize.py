@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
-from sparsebayes.engine import refresh
+from sparsebayes.engine import Breakdown, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status, certify
@@ -594,3 +594,33 @@ def test_single_moves_that_are_spent_are_reported():
     assert most_gained(at_solution(case, solution, quad), Flat()) > TOL
     with pytest.raises(ValueError, match="selection must be one of"):
         sequential_latent.solve(case.latent(), Flat(), selection="best")
+
+
+def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
+    case = blobs(0, Bernoulli())
+    start, quad = relinearize.solve(case.latent(), Flat())
+    assert start.state.active.size
+    calls = 0
+
+    def breaks(*args):
+        nonlocal calls
+        calls += 1
+        raise Breakdown
+
+    monkeypatch.setattr(relinearize, "settle", breaks)
+    solution, _ = relinearize.solve(
+        case.latent(),
+        Flat(),
+        start=Point(start.state.active, 0.1 * start.state.v / quad.norm[start.state.active] ** 2),
+    )
+    assert calls == 1
+    assert solution.status is Status.BREAKDOWN
+    assert not solution.converged
+    assert solution.state.active.size == start.state.active.size
+    assert solution.certificate.max_gain > 0
+
+
+def test_a_singular_update_does_not_climb():
+    assert not settling._climbs(np.zeros((2, 2)), np.ones(2))
+    assert not settling._climbs(np.eye(2), np.ones(2))
+    assert settling._climbs(-np.eye(2), np.ones(2))
