@@ -27,8 +27,8 @@ __all__ = [
     "halfway",
     "inched",
     "is_same",
-    "renamed",
     "renumbered",
+    "restored",
 ]
 
 UNIT_NOISE = Noise(1.0, False, 1e-9)  # the curvature of the likelihood takes the place of the noise
@@ -109,12 +109,14 @@ def renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
     return Point(place * per_atom + point.active % per_atom, point.v, tuple(starts))
 
 
-def renamed(starts: tuple[Start, ...], atoms: IndexArray, K: int) -> tuple[Start, ...]:
-    """The same starts where all atoms are counted."""
-    return tuple(
+def restored(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
+    """The same point where all atoms are counted, of which ``atoms`` were."""
+    starts = tuple(
         start._replace(columns=atoms[start.columns // K] * K + start.columns % K)
-        for start in starts
+        for start in point.starts
     )
+    active = atoms[point.active // per_atom] * per_atom + point.active % per_atom
+    return Point(active, point.v, starts)
 
 
 def is_same(one: Point, other: Point) -> bool:

@@ -27,8 +27,8 @@ from sparsebayes.solvers.expansion import (
     expand,
     inched,
     is_same,
-    renamed,
     renumbered,
+    restored,
 )
 from sparsebayes.solvers.settling import FARTHEST, Fit, settle
 from sparsebayes.solvers.working_set import SAMPLE
@@ -186,8 +186,7 @@ def _finish(fit: Fit, point: Point, tol: float) -> Expanded:
         few = fit.latent.restrict(atoms)
         here = renumbered(at.point, atoms, per_atom, fit.latent.K)
         here = _climb(fit, few, here, max(_LOOSE * certificate.max_gain, tol), "finish").point
-        active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
-        point = Point(active, here.v, renamed(here.starts, atoms, fit.latent.K))
+        point = restored(here, atoms, per_atom, fit.latent.K)
     assert fit.good is not None
     return fit.good
 
@@ -211,9 +210,7 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
             point = _climb(fit, latent, point, _ROUGH, "climb", _LOOKS).point
     except Breakdown:  # the whole dictionary may do better
         return NOTHING
-    per_atom = 1 if latent.shared else latent.K
-    active = sample[point.active // per_atom] * per_atom + point.active % per_atom
-    return Point(active, point.v, renamed(point.starts, sample, latent.K))
+    return restored(point, sample, 1 if latent.shared else latent.K, latent.K)
 
 
 def _explored(fit: Fit, latent: Latent) -> Point:

@@ -18,8 +18,8 @@ from sparsebayes.solvers.expansion import (
     expand,
     halfway,
     inched,
-    renamed,
     renumbered,
+    restored,
 )
 from sparsebayes.solvers.newton import derivatives, newton
 from sparsebayes.solvers.working_set import SAMPLE
@@ -131,8 +131,7 @@ def settle(
             here = inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS), 0.5)
         elif fit.reach < FARTHEST:
             here = inched(at, here, fit.reach)
-    active = atoms[here.active // per_atom] * per_atom + here.active % per_atom
-    return Point(active, here.v, renamed(here.starts, atoms, latent.K))
+    return restored(here, atoms, per_atom, latent.K)
 
 
 def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
