@@ -32,7 +32,17 @@ from benchmarks._classification import (
     log_loss,
     standard_error,
 )
-from benchmarks._harness import Report, Run, interleave, version
+from benchmarks._harness import (
+    Report,
+    Run,
+    interleave,
+    mean,
+    mean_lead,
+    median_times,
+    name_absent,
+    print_warnings,
+    version,
+)
 from sparsebayes.datasets import Labeled, mixtures
 from sparsebayes.dictionaries import Bias, Kernel
 
@@ -154,9 +164,7 @@ def competitors(solver: str, wanted: list[str] | None) -> list[Competitor]:
         ),
         Competitor("GP", lambda: GaussianProcessClassifier(covariance), gp_model, "other"),
     ]
-    for peer in ("fastrvm", "sklearn-rvm"):
-        if not version(peer):
-            print(f"{peer} is not installed and left out (pip install 'sparsebayes[bench]')")
+    name_absent(["fastrvm", "sklearn-rvm"])
     return [c for c in field_ if wanted is None or c.name.split(",")[0] in wanted]
 
 
@@ -211,10 +219,6 @@ def note(result: Result, c: Competitor, run: Run, train: Labeled, test: Labeled)
     result.log_loss.append(np.nan if proba is None else float(log_loss(proba, test.y).mean()))
 
 
-def mean(values: list[Any]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
 def row(name: str, N: int, r: Result, results: dict[str, Result], clock: str) -> dict[str, Any]:
     """One line of the table."""
 
@@ -226,17 +230,15 @@ def row(name: str, N: int, r: Result, results: dict[str, Result], clock: str) ->
         return float(np.median(own[:shared]) / np.median(rival[:shared])) if shared else None
 
     rival = results["fastrvm"].evidence if "fastrvm" in results else []
-    lead = [a - b for a, b in zip(r.evidence, rival, strict=False)]
     return {
         "": name,
         "N": N,
-        "CPU s": float(np.median(r.cpu)) if r.cpu else None,
-        "wall s": float(np.median(r.wall)) if r.wall else None,
+        **median_times(r.cpu, r.wall),
         "x SVC": ratio("SVC"),
         "x fastrvm": ratio("fastrvm"),
         "x SVC, C by CV": ratio("SVC, C by CV"),
         "evidence": mean(r.evidence),
-        "- fastrvm's": mean(lead),
+        "- fastrvm's": mean_lead(r.evidence, rival),
         "atoms": mean(r.atoms),
         "error %": None if not r.error else 100 * float(np.mean(r.error)),
         "log-loss": mean(r.log_loss),
@@ -332,9 +334,7 @@ def run(args: argparse.Namespace) -> None:
         results = measure(field_, N, args.draws, args.repeats)
         rows = [row(name, N, result, results, clock) for name, result in results.items()]
         report.show(f"N = {N}", rows, COLUMNS)
-        for name, result in results.items():
-            for message in sorted(result.messages):
-                print(f"  {name} warned: {message.splitlines()[0][:150]}")
+        print_warnings({name: result.messages for name, result in results.items()})
         lines |= {(line[""], N): line for line in rows}
         for name in own:
             judge_scores(report, name, N, [c.name for c in field_ if c.kind != "own"], results)

@@ -277,6 +277,36 @@ def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
     )
 
 
+def mean(values: Sequence[float]) -> float | None:
+    """Mean over draws, None where there are none."""
+    return float(np.mean(values)) if values else None
+
+
+def median_times(cpu: Sequence[float], wall: Sequence[float]) -> dict[str, float | None]:
+    """The two columns of times, over draws."""
+    clocks = {"CPU s": cpu, "wall s": wall}
+    return {name: float(np.median(times)) if times else None for name, times in clocks.items()}
+
+
+def mean_lead(own: Sequence[float], rival: Sequence[float]) -> float | None:
+    """Mean of what one is ahead of another, pairwise: a slow competitor meets fewer draws."""
+    return mean([a - b for a, b in zip(own, rival, strict=False)])
+
+
+def name_absent(peers: Sequence[str]) -> None:
+    """Say which peers cannot take part."""
+    for peer in peers:
+        if not version(peer):
+            print(f"{peer} is not installed and left out (pip install 'sparsebayes[bench]')")
+
+
+def print_warnings(messages: Mapping[str, set[str]]) -> None:
+    """Print what competitors warned of, below their table."""
+    for name, texts in messages.items():
+        for text in sorted(texts):
+            print(f"  {name} warned: {text.splitlines()[0][:150]}")
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A figure that was promised, and the one that was measured."""

@@ -134,6 +134,10 @@ def svc_setting(name: str, sets: list[Split]) -> tuple[float, float]:
     return width, C
 
 
+def fit(make: Callable[[], Any], data: Split) -> Any:
+    return make().fit(data.X, data.y)
+
+
 def answers(name: str, sets: list[Split], setting: tuple[float, float]) -> dict[str, Answers]:
     """Everyone's probabilities on every split."""
     width, C = setting
@@ -154,7 +158,7 @@ def answers(name: str, sets: list[Split], setting: tuple[float, float]) -> dict[
             if len(found[method].y) >= 2 and found[method].cpu[0] > SLOW:
                 continue
             run = Run()
-            run.once(lambda make=make, data=data: make().fit(data.X, data.y), LIMIT)  # type: ignore[misc]
+            run.once(partial(fit, make, data), LIMIT)
             messages |= {f"{method} warned: {m.splitlines()[0][:150]}" for m in run.messages}
             if run.result is None:
                 print(f"  {name}: {method} passed {LIMIT:.0f} s and retires")

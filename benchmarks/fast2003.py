@@ -28,6 +28,11 @@ from benchmarks._harness import (
     evidence_of_contrasts,
     evidence_with_bias,
     interleave,
+    mean,
+    mean_lead,
+    median_times,
+    name_absent,
+    print_warnings,
     rms,
     version,
 )
@@ -165,9 +170,7 @@ def competitors(solver: str, with_cv: bool, wanted: list[str] | None) -> list[Co
         field_.append(
             Competitor("SVR, 5-fold CV", lambda: GridSearchCV(SVR(gamma=GAMMA), grid), None)
         )
-    for peer in ("fastrvm", "sklearn-rvm"):
-        if not version(peer):
-            print(f"{peer} is not installed and left out (pip install 'sparsebayes[bench]')")
+    name_absent(["fastrvm", "sklearn-rvm"])
     return [c for c in field_ if wanted is None or c.name.split(",")[0] in wanted]
 
 
@@ -219,10 +222,6 @@ def note(result: Result, c: Competitor, run: Run, data: tuple[Array, Array, Arra
     result.rmse.append(rms(c.predict(run.result, X, X_test) - f_test))
 
 
-def mean(values: list[Any]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
 def row(name: str, N: int, r: Result, results: dict[str, Result], clock: str) -> dict[str, Any]:
     """One line of the table."""
 
@@ -231,19 +230,16 @@ def row(name: str, N: int, r: Result, results: dict[str, Result], clock: str) ->
             return None
         return float(np.median(getattr(r, clock)) / np.median(getattr(results[other], clock)))
 
-    # Pairwise, because a slow competitor meets fewer draws.
     rival = results["fastrvm"].as_atom if "fastrvm" in results else []
-    lead = [a - b for a, b in zip(r.as_atom, rival, strict=False)]
     return {
         "": name,
         "N": N,
-        "CPU s": float(np.median(r.cpu)) if r.cpu else None,
-        "wall s": float(np.median(r.wall)) if r.wall else None,
+        **median_times(r.cpu, r.wall),
         "x SVR": ratio("SVR"),
         "x fastrvm": ratio("fastrvm"),
         "evidence": mean(r.evidence),
         "bias an atom": mean(r.as_atom),
-        "- fastrvm's": mean(lead),
+        "- fastrvm's": mean_lead(r.as_atom, rival),
         "atoms": mean(r.atoms),
         "RMSE": mean(r.rmse),
         "draws": len(r.cpu),
@@ -340,9 +336,7 @@ def main() -> None:
         results = measure(field_, N, args.draws, args.repeats)
         rows = [row(c.name, N, results[c.name], results, clock) for c in field_]
         report.show(f"N = {N}", rows, COLUMNS)
-        for name, result in results.items():
-            for message in sorted(result.messages):
-                print(f"  {name} warned: {message.splitlines()[0][:150]}")
+        print_warnings({name: result.messages for name, result in results.items()})
         lines |= {(r[""], N): r for r in rows}
         for c in field_:
             if c.own and peers:
