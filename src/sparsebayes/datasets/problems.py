@@ -1,29 +1,23 @@
-"""Problems whose truth is known, made on the spot: nothing is downloaded or stored."""
+"""Regression and classification problems of the papers."""
 
 from __future__ import annotations
 
 import math
-import numbers
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
-__all__ = [
-    "Dataset",
-    "Labeled",
-    "SparseLinear",
-    "friedman1",
-    "friedman2",
-    "friedman3",
-    "mixtures",
-    "sinc",
-    "sparse_linear",
-]
-
-_Seed = int | np.random.RandomState | None
+from sparsebayes.datasets._data import (
+    Dataset,
+    Labeled,
+    Seed,
+    SparseLinear,
+    count,
+    noise_at,
+    with_noise,
+)
 
 # Standard deviation of the noise-free targets over their box, by Gauss-Legendre quadrature.
 _FRIEDMAN2_STD = 378.93943
@@ -34,94 +28,14 @@ _MIXTURE_MEANS = np.array([[[-0.7, 0.3], [0.3, 0.3]], [[-0.3, 0.7], [0.4, 0.7]]]
 _MIXTURE_VARIANCE = 0.03
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """A regression problem together with its truth.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n,)
-        Targets with noise.
-    truth : ndarray of shape (n,)
-        The same targets without noise.
-    noise_std : float
-        Standard deviation of the noise that was added.
-
-    Examples
-    --------
-    >>> from sparsebayes.datasets import sinc
-    >>> data = sinc(50, random_state=0)
-    >>> data.X.shape, data.y.shape, data.noise_std
-    ((50, 1), (50,), 0.1)
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    truth: NDArray[np.float64]
-    noise_std: float
-
-
-@dataclass(frozen=True, eq=False)
-class SparseLinear(Dataset):
-    """A linear problem in which only a few columns matter.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, m)
-        Inputs.
-    y : ndarray of shape (n,)
-        Targets with noise.
-    truth : ndarray of shape (n,)
-        ``X @ weights``.
-    noise_std : float
-        Standard deviation of the noise that was added.
-    weights : ndarray of shape (m,)
-        True weights, zeros included.
-
-    Examples
-    --------
-    >>> from sparsebayes.datasets import sparse_linear
-    >>> data = sparse_linear(20, 100, 3, random_state=0)
-    >>> int((data.weights != 0).sum())
-    3
-    """
-
-    weights: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Labeled:
-    """A problem of two classes together with its truth.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Inputs.
-    y : ndarray of shape (n,)
-        Classes, 0 or 1.
-    probability : ndarray of shape (n,)
-        True probability of class 1 at each row of X.
-
-    Examples
-    --------
-    >>> from sparsebayes.datasets import mixtures
-    >>> data = mixtures(50, random_state=0)
-    >>> data.X.shape, data.y.shape, data.probability.shape
-    ((50, 2), (50,), (50,))
-    """
-
-    X: NDArray[np.float64]
-    y: NDArray[np.intp]
-    probability: NDArray[np.float64]
-
-
 def sinc(
     n: int = 100,
-    noise: float = 0.1,
+    noise: float | None = None,
     dim: int = 1,
-    random_state: _Seed = None,
+    random_state: Seed = None,
+    *,
+    snr: float | None = None,
+    exact_noise: bool = False,
 ) -> Dataset:
     """Draw noisy values of sin(x)/x, the standard illustration of the relevance vector machine.
 
@@ -132,12 +46,17 @@ def sinc(
     ----------
     n : int, default=100
         Number of rows.
-    noise : float, default=0.1
-        Standard deviation of the Gaussian noise.
+    noise : float or None, default=None
+        Standard deviation of the Gaussian noise; None for 0.1, or what `snr` says.
     dim : {1, 2}, default=1
         Number of inputs.
     random_state : int, RandomState or None, default=None
         An int makes the draw repeatable.
+    snr : float or None, default=None
+        Instead of `noise`: the ratio of the standard deviations of signal and noise.
+    exact_noise : bool, default=False
+        Whether the noise drawn is scaled to have exactly its standard deviation in this sample,
+        as Schmolck & Everson (2007) did.
 
     Returns
     -------
@@ -151,8 +70,10 @@ def sinc(
     array([-0.054, -0.192,  1.   , -0.192, -0.054])
     >>> sinc(300, dim=2, random_state=0).X.shape
     (300, 2)
+    >>> round(sinc(128, snr=2, random_state=0).noise_std ** 2, 3)
+    0.031
     """
-    n = _count("n", n, minimum=1)
+    n = count("n", n, minimum=1)
     if dim not in (1, 2):
         raise ValueError(f"dim must be 1 or 2, got {dim!r}.")
     rng = check_random_state(random_state)
@@ -162,13 +83,17 @@ def sinc(
         X = rng.uniform(-10.0, 10.0, (n, 2))
     # numpy's sinc has pi inside: sin(pi x) / (pi x).
     truth = np.sinc(np.hypot.reduce(X, axis=1) / np.pi)
-    return _with_noise(X, truth, noise, rng)
+    if snr is not None:
+        if noise is not None:
+            raise ValueError("give noise or snr, not both.")
+        noise = noise_at(snr, truth)
+    return with_noise(X, truth, 0.1 if noise is None else noise, rng, exact_noise)
 
 
 def friedman1(
     n: int = 240,
     noise: float = 1.0,
-    random_state: _Seed = None,
+    random_state: Seed = None,
 ) -> Dataset:
     """Draw Friedman's first problem: ten inputs uniform in [0, 1], of which five matter.
 
@@ -195,20 +120,20 @@ def friedman1(
     (240, 10)
     """
     rng = check_random_state(random_state)
-    X = rng.uniform(size=(_count("n", n, minimum=1), 10))
+    X = rng.uniform(size=(count("n", n, minimum=1), 10))
     truth = (
         10.0 * np.sin(np.pi * X[:, 0] * X[:, 1])
         + 20.0 * (X[:, 2] - 0.5) ** 2
         + 10.0 * X[:, 3]
         + 5.0 * X[:, 4]
     )
-    return _with_noise(X, truth, noise, rng)
+    return with_noise(X, truth, noise, rng)
 
 
 def friedman2(
     n: int = 240,
     noise: float | None = None,
-    random_state: _Seed = None,
+    random_state: Seed = None,
 ) -> Dataset:
     """Draw Friedman's second problem: the impedance of an alternating current circuit.
 
@@ -237,15 +162,15 @@ def friedman2(
     ((240, 4), 126.3)
     """
     rng = check_random_state(random_state)
-    X = _circuits(_count("n", n, minimum=1), rng)
+    X = _circuits(count("n", n, minimum=1), rng)
     truth = np.hypot(X[:, 0], _reactance(X))
-    return _with_noise(X, truth, _FRIEDMAN2_STD / 3 if noise is None else noise, rng)
+    return with_noise(X, truth, _FRIEDMAN2_STD / 3 if noise is None else noise, rng)
 
 
 def friedman3(
     n: int = 240,
     noise: float | None = None,
-    random_state: _Seed = None,
+    random_state: Seed = None,
 ) -> Dataset:
     """Draw Friedman's third problem: the phase angle of an alternating current circuit.
 
@@ -273,10 +198,10 @@ def friedman3(
     ((240, 4), 0.106)
     """
     rng = check_random_state(random_state)
-    X = _circuits(_count("n", n, minimum=1), rng)
+    X = _circuits(count("n", n, minimum=1), rng)
     # arctan2 is finite where x1 = 0, and equal to the arctan of the ratio since x1 >= 0.
     truth = np.arctan2(_reactance(X), X[:, 0])
-    return _with_noise(X, truth, _FRIEDMAN3_STD / 3 if noise is None else noise, rng)
+    return with_noise(X, truth, _FRIEDMAN3_STD / 3 if noise is None else noise, rng)
 
 
 def sparse_linear(
@@ -284,7 +209,7 @@ def sparse_linear(
     m: int = 2000,
     k: int = 30,
     snr_db: float = 20.0,
-    random_state: _Seed = None,
+    random_state: Seed = None,
 ) -> SparseLinear:
     """Draw a linear problem with `m` Gaussian columns, `k` of which have a weight of +-1.
 
@@ -313,8 +238,8 @@ def sparse_linear(
     >>> data.X.shape, data.noise_std
     ((50, 200), 0.2)
     """
-    n, m = _count("n", n, minimum=1), _count("m", m, minimum=1)
-    k = _count("k", k, minimum=0)
+    n, m = count("n", n, minimum=1), count("m", m, minimum=1)
+    k = count("k", k, minimum=0)
     if k > m:
         raise ValueError(f"k must be at most m = {m}, got {k}.")
     if math.isnan(snr_db) or snr_db == -math.inf:
@@ -325,11 +250,11 @@ def sparse_linear(
     weights[rng.choice(m, k, replace=False)] = rng.choice([-1.0, 1.0], k)
     # The signal's variance is k: a sum of k independent columns of variance one.
     noise = math.sqrt(k) * 10.0 ** (-snr_db / 20.0) if k else 1.0
-    data = _with_noise(X, X @ weights, noise, rng)
+    data = with_noise(X, X @ weights, noise, rng)
     return SparseLinear(data.X, data.y, data.truth, data.noise_std, weights)
 
 
-def mixtures(n: int = 250, random_state: _Seed = None) -> Labeled:
+def mixtures(n: int = 250, random_state: Seed = None) -> Labeled:
     """Draw two classes in the plane, each a mixture of two Gaussians: Ripley's synthetic problem.
 
     The classes are equally likely, the Gaussians have variance 0.03 in every direction; no
@@ -354,7 +279,7 @@ def mixtures(n: int = 250, random_state: _Seed = None) -> Labeled:
     >>> print(f"{((data.probability > 0.5) != data.y).mean():.2f}")
     0.09
     """
-    n = _count("n", n, minimum=1)
+    n = count("n", n, minimum=1)
     rng = check_random_state(random_state)
     y, component = rng.randint(2, size=n), rng.randint(2, size=n)
     X = _MIXTURE_MEANS[y, component] + math.sqrt(_MIXTURE_VARIANCE) * rng.standard_normal((n, 2))
@@ -372,21 +297,3 @@ def _circuits(n: int, rng: np.random.RandomState) -> NDArray[np.float64]:
 def _reactance(X: NDArray[np.float64]) -> NDArray[np.float64]:
     reactance: NDArray[np.float64] = X[:, 1] * X[:, 2] - 1.0 / (X[:, 1] * X[:, 3])
     return reactance
-
-
-def _with_noise(
-    X: NDArray[np.float64],
-    truth: NDArray[np.float64],
-    noise: float,
-    rng: np.random.RandomState,
-) -> Dataset:
-    if not (math.isfinite(noise) and noise >= 0):
-        raise ValueError(f"noise must be a finite number, zero or more, got {noise!r}.")
-    y = truth + noise * rng.standard_normal(truth.shape)
-    return Dataset(X, y, truth, float(noise))
-
-
-def _count(name: str, value: int, minimum: int) -> int:
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < minimum:
-        raise ValueError(f"{name} must be an integer, {minimum} or more, got {value!r}.")
-    return int(value)
