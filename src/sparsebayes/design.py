@@ -1,7 +1,8 @@
 """The design matrix as the engine uses it: some columns, products with all of them, their norms.
 
 A design answers three questions about the N x M matrix Phi of atoms evaluated at the data and hides
-how it is kept: a dense array, a scipy.sparse matrix, or blocks of rows evaluated when needed.
+how it is kept: a dense array, a scipy.sparse matrix, blocks of rows evaluated when needed, or (in
+`operator_design`) products alone.
 Vectors of length N travel as rows, so that every product is one call on contiguous memory.
 """
 
@@ -191,7 +192,8 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     Returns
     -------
     Design
-        An `ArrayDesign`, or a `BlockedDesign` where that would be too large.
+        An `ArrayDesign`, or a `BlockedDesign` where that would be too large; of atoms that have
+        fast products (``at``), alone or in a union, a design that never forms the matrix.
 
     Examples
     --------
@@ -204,6 +206,11 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     >>> type(make_design(atoms, X, stored_bytes=1000)).__name__
     'BlockedDesign'
     """
+    from sparsebayes.operator_design import design_of_products
+
+    matrix_free = design_of_products(atoms, X, stored_bytes)
+    if matrix_free is not None:
+        return matrix_free
     n = int(X.shape[0])
     row_bytes = 8 * max(atoms.size, 1)
     # One row tells whether the atoms are X itself, or sparse: neither is stored a second time.

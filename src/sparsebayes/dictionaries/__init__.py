@@ -2,13 +2,24 @@
 
 A dictionary is a parameter object; bound to the rows of X it gives atoms, which can be evaluated
 at any rows. Dictionaries are added with ``+``. To write one of your own, see the protocols
-`Dictionary` and `Atoms`.
+`Dictionary` and `Atoms`; for atoms that are a fast transform, also `Products`.
 """
 
-from sparsebayes.dictionaries._protocol import Atoms, Dictionary
+from sparsebayes.dictionaries._protocol import Atoms, Dictionary, Products
 from sparsebayes.dictionaries.bias import Bias
 from sparsebayes.dictionaries.kernels import Kernel
 from sparsebayes.dictionaries.linear import Linear
+from sparsebayes.dictionaries.operators import Operator
 from sparsebayes.dictionaries.union import Union, atoms_from_spec
 
-__all__ = ["Atoms", "Bias", "Dictionary", "Kernel", "Linear", "Union", "atoms_from_spec"]
+__all__ = [
+    "Atoms",
+    "Bias",
+    "Dictionary",
+    "Kernel",
+    "Linear",
+    "Operator",
+    "Products",
+    "Union",
+    "atoms_from_spec",
+]

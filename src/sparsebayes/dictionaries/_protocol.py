@@ -55,6 +55,28 @@ class Atoms(Protocol):
 
 
 @runtime_checkable
+class Products(Protocol):
+    """Products with the matrix of atoms at some rows, N x M, that never form it.
+
+    Atoms that are faster as a transform than as a matrix have one more method,
+    ``at(X) -> Products``; a fit then evaluates only the few atoms it needs one by one.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows N and atoms M."""
+
+    def synthesize(self, weights: Floats) -> Floats:
+        """Sums of atoms at the rows: (k, M) to (k, N)."""
+
+    def analyze(self, rows: Floats) -> Floats:
+        """Inner products with all atoms: (k, N) to (k, M), the adjoint of `synthesize`."""
+
+    def squared_norms(self) -> Floats | None:
+        """Sums of squares of each atom at the rows, (M,); None where they are not known."""
+
+
+@runtime_checkable
 class Dictionary(Protocol):
     """How atoms are made: parameters only, until it is bound to data."""
 

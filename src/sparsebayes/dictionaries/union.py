@@ -31,6 +31,7 @@ from sparsebayes.dictionaries._protocol import (
 from sparsebayes.dictionaries.bias import BiasAtoms
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.linear import LinearAtoms, PrecomputedAtoms
+from sparsebayes.dictionaries.operators import MatrixAtoms
 
 _DEEPEST = 50
 
@@ -305,6 +306,8 @@ def _from_spec(spec: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Ato
             return PrecomputedAtoms.from_spec(spec, arrays)
         case "kernel":
             return KernelAtoms.from_spec(spec, arrays)
+        case "operator":
+            return MatrixAtoms.from_spec(spec, arrays)
         case "union":
             return UnionAtoms.from_spec(spec, arrays, depth)
     raise ValueError(f"stored atoms of unknown kind {kind!r}")
