@@ -1,0 +1,178 @@
+"""Pictures in png and tiff files by Pillow: gray or color, 8 or 16 bits, or floating point."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes._series_files import Array, side_by_side
+from sparsebayes._sound_files import clipping, rounded
+
+PICTURES = (".png", ".tif", ".tiff")
+_TIFF = (".tif", ".tiff")
+_COLORS = ("red", "green", "blue")
+# What a picture of each mode holds: channels, whether an alpha channel follows, largest number.
+_MODES: dict[str, tuple[tuple[str, ...], bool, int | None]] = {
+    "L": (("gray",), False, 255),
+    "LA": (("gray",), True, 255),
+    "RGB": (_COLORS, False, 255),
+    "RGBA": (_COLORS, True, 255),
+    "I;16": (("gray",), False, 65535),
+    "F": (("gray",), False, None),
+}
+_CONVERTED = {
+    "1": ("L", "two levels, written with 256"),
+    "I;16B": ("I;16", ""),
+    "I;16L": ("I;16", ""),
+}
+# Lossless: noise that a jpeg would add is not wanted.
+_COMPRESSIONS = ("raw", "packbits", "tiff_lzw", "tiff_deflate", "tiff_adobe_deflate")
+
+
+class PictureFile:
+    """A picture; colors are channels of their own, an alpha channel is kept as it is."""
+
+    kind = "picture"
+
+    def __init__(self, path: str) -> None:
+        need_pillow(path)
+        self.path = path
+        self.remarks: list[str] = []
+        image = self._open()
+        self._mode = image.mode
+        names, has_alpha, self._largest = _MODES[image.mode]
+        values = np.asarray(image)
+        layers = values.reshape(*values.shape[:2], -1)
+        self._alpha = layers[..., -1] if has_alpha else None
+        self.channels = {
+            name: layers[..., place].astype(np.float64) for place, name in enumerate(names)
+        }
+        self.suffixes: tuple[str, ...] = (*(_TIFF if self._mode == "F" else PICTURES), ".npy")
+        kept = ("icc_profile", "dpi")
+        self._settings = {key: image.info[key] for key in kept if key in image.info}
+        self._compression = image.info.get("compression", "tiff_deflate")
+
+    def _open(self) -> Any:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+
+        try:
+            # Pillow warns of metadata that it cannot use, and of large pictures.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with Image.open(self.path, formats=("PNG", "TIFF")) as image:
+                    pages = getattr(image, "n_frames", 1)
+                    if pages > 1:
+                        raise ValueError(f"{self.path}: {pages} pages or frames: split them")
+                    _check_depth(self.path, image)
+                    image.load()
+                    # Older versions of Pillow read gray of 16 bits from png files as 32.
+                    if image.mode == "I" and image.format == "PNG":
+                        image = image.convert("I;16")
+                    # Stored turned or mirrored, with a note on it that would be lost.
+                    upright = ImageOps.exif_transpose(image)
+        except UnidentifiedImageError:
+            raise ValueError(
+                f"{self.path}: not a png or tiff picture that can be read (damaged, or numbers of "
+                "a kind that Pillow does not know)"
+            ) from None
+        except (OSError, SyntaxError, EOFError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ValueError(f"{self.path}: the picture is damaged ({error})") from None
+        except Image.DecompressionBombError as error:
+            raise ValueError(f"{self.path}: the picture is too large ({error})") from None
+        return self._converted(upright)
+
+    def _converted(self, image: Any) -> Any:
+        if image.mode in ("P", "PA"):
+            self.remarks.append("a palette of colors, written as colors")
+            image = image.convert(
+                "RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB"
+            )
+        elif image.mode in _CONVERTED:
+            mode, remark = _CONVERTED[image.mode]
+            self.remarks += [remark] if remark else []
+            image = image.convert(mode)
+        elif "transparency" in image.info:
+            self.remarks.append("one color is transparent, which is not kept")
+        if image.mode not in _MODES:
+            raise ValueError(
+                f"{self.path}: holds {image.mode}: convert it to gray, RGB or floating point first"
+            )
+        return image
+
+    def array(self, channels: dict[str, Array]) -> NDArray[Any]:
+        """Put the channels, and alpha, on the last axis; gray without alpha has only two axes."""
+        found = side_by_side(channels)
+        return found if self._alpha is None else np.dstack([found, self._alpha])
+
+    def write(self, file: BinaryIO, suffix: str, channels: dict[str, Array]) -> list[str]:
+        """Write the picture with as many bits as were read."""
+        from PIL import Image
+
+        values = self.array(channels)
+        remarks: list[str] = []
+        if self._largest is None:
+            image = Image.fromarray(values.astype(np.float32))
+        else:
+            integers, clipped = rounded(values, (0, self._largest))
+            remarks = clipping(clipped, values.size, "a picture")
+            image = Image.fromarray(
+                integers.astype(np.uint8 if self._largest == 255 else np.uint16)
+            )
+        save_picture(file, suffix, image, self._compression, self._settings)
+        return remarks
+
+
+def write_floats(file: BinaryIO, suffix: str, values: Array) -> None:
+    """Write numbers of the plane as a tiff picture of floating point."""
+    from PIL import Image
+
+    save_picture(file, suffix, Image.fromarray(values.astype(np.float32)), "tiff_deflate", {})
+
+
+def save_picture(
+    file: BinaryIO, suffix: str, image: Any, compression: str, settings: dict[str, Any]
+) -> None:
+    """Write an image of Pillow's; a lossy compression becomes a lossless one."""
+    if suffix == ".png":
+        image.save(file, format="PNG", **settings)
+        return
+    lossless = compression if compression in _COMPRESSIONS else "tiff_deflate"
+    image.save(file, format="TIFF", compression=lossless, **settings)
+
+
+def need_pillow(path: str) -> None:
+    """Refuse a picture where nothing can read or write one."""
+    if importlib.util.find_spec("PIL") is None:
+        raise ValueError(f'{path}: pictures need Pillow: pip install "sparsebayes[image]"')
+
+
+def _check_depth(path: str, image: Any) -> None:
+    """Refuse numbers that Pillow would read as others: it tells only of the mode it makes."""
+    if image.format == "TIFF":
+        bits, sign = image.tag_v2.get(258, (1,)), image.tag_v2.get(339, (1,))
+        signed = image.mode != "F" and any(kind != 1 for kind in sign)
+        if max(bits) > 8 and (len(bits) > 1 or signed or (max(bits) > 16 and image.mode != "F")):
+            raise _too_deep(path, f"{len(bits)} x {max(bits)}", signed)
+        if signed:
+            raise _too_deep(path, f"{len(bits)} x {max(bits)}", signed)
+        return
+    with open(path, "rb") as file:
+        header = file.read(26)
+    # Bits and kind of color are behind the signature, and length, name, width and height.
+    bits, color = header[24], header[25]
+    if bits == 16 and color != 0:
+        raise _too_deep(path, "16", False)
+
+
+def _too_deep(path: str, bits: str, signed: bool) -> ValueError:
+    kind = "signed numbers" if signed else "bits"
+    return ValueError(
+        f"{path}: {bits} {kind} cannot be read without loss: convert it to 8 bits, to gray of 16 "
+        "bits, or to a npy file"
+    )
