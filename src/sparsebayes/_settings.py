@@ -9,7 +9,7 @@ from sparsebayes._counting import is_kernel_machine
 from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
 
-__all__ = ["check_settings", "resolve_likelihood", "resolve_prior"]
+__all__ = ["check_settings", "is_count", "is_positive", "resolve_likelihood", "resolve_prior"]
 
 _PRIORS = ("auto", "flat", "aic", "bic", "ric")
 _SOLVERS = ("auto", "working-set", "sequential", "sequential-random", "sequential-cyclic")
@@ -39,11 +39,11 @@ def check_settings(model: Any) -> None:
         if not isinstance(getattr(model, name), bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {getattr(model, name)!r}.")
     for name, least in _COUNTS.items():
-        if not _is_count(getattr(model, name), least):
+        if not is_count(getattr(model, name), least):
             raise ValueError(f"{name} must be an integer >= {least}, got {getattr(model, name)!r}.")
-    if not isinstance(model.verbose, bool | np.bool_) and not _is_count(model.verbose, 0):
+    if not isinstance(model.verbose, bool | np.bool_) and not is_count(model.verbose, 0):
         raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}.")
-    if not _is_positive(model.tol):
+    if not is_positive(model.tol):
         raise ValueError(f"tol must be a number > 0, got {model.tol!r}.")
     if isinstance(model.solver, str) and model.solver in _LATER_SOLVERS:
         raise ValueError(
@@ -59,7 +59,7 @@ def check_settings(model: Any) -> None:
 
 
 def _check_noise(model: Any) -> None:
-    if model.noise_variance is not None and not _is_positive(model.noise_variance):
+    if model.noise_variance is not None and not is_positive(model.noise_variance):
         raise ValueError(
             "noise_variance must be None (estimated) or a number > 0, "
             f"got {model.noise_variance!r}."
@@ -88,12 +88,14 @@ def _check_classes(model: Any) -> None:
         )
 
 
-def _is_count(value: Any, least: int) -> bool:
+def is_count(value: Any, least: int) -> bool:
+    """Whether a value is an integer, not a bool, of at least so much."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     return whole and int(value) >= least
 
 
-def _is_positive(value: Any) -> bool:
+def is_positive(value: Any) -> bool:
+    """Whether a value is a finite number above zero."""
     real = isinstance(value, numbers.Real) and not isinstance(value, bool)
     return real and 0 < float(value) < np.inf
 
