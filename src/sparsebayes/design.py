@@ -317,7 +317,8 @@ def _sparse_moments(Phi: Any, weights: FloatArray | None, center: bool) -> Momen
     if not center:
         return Moments(np.zeros(m), np.sqrt(squares) * unit)
     mean = np.bincount(column, stored * data, minlength=m) / total
-    absent = np.maximum(total - np.bincount(column, stored, minlength=m), 0.0)
+    absent = total - np.bincount(column, stored, minlength=m)
+    absent[absent <= n * np.finfo(float).eps * total] = 0.0  # a full column: nothing but rounding
     centered = absent * mean**2
     centered += np.bincount(column, stored * (data - mean[column]) ** 2, minlength=m)
     return Moments(mean * unit, _norm_unless_constant(centered, squares, n) * unit)

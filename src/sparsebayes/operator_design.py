@@ -93,10 +93,11 @@ class OperatorDesign:
         mean, centered = np.zeros(m), squares
         if center:
             mean = self.correlate(np.ones((1, n)))[0] / n
-            centered = squares - n * mean**2
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                centered = squares - n * mean**2
         unsure = ~(centered >= _CANCELLATION * squares) | ~np.isfinite(squares)
         afresh = np.flatnonzero(unsure | (squares < _TINY_SQUARES))
-        norm = np.sqrt(np.maximum(centered, 0.0))
+        norm = np.sqrt(np.where(unsure, 0.0, centered))
         exact = self._summed(afresh, None, center)
         mean[afresh], norm[afresh] = exact.mean, exact.norm
         return _finite(Moments(mean, norm))

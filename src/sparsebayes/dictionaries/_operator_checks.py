@@ -135,7 +135,9 @@ def verify_norms(products: Products, norms: Floats) -> None:
     """Compare some of the given norms with those of the columns."""
     m = len(norms)
     chosen = np.random.RandomState(0).permutation(m)[:_SAMPLE].astype(np.intp)
-    found = np.linalg.norm(columns_of(products, chosen), axis=1)
+    columns = columns_of(products, chosen)
+    peak = np.abs(columns).max(axis=1)
+    found = np.linalg.norm(columns / np.where(peak > 0, peak, 1.0)[:, None], axis=1) * peak
     wrong = np.abs(found - norms[chosen]) > _ROUNDING * np.maximum(found, norms[chosen])
     if wrong.any():
         j = int(np.argmax(wrong))

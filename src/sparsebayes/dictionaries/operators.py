@@ -128,11 +128,13 @@ class Operator(Addable, BaseEstimator):
         if self.orthonormal:
             verify_orthonormal(whole)
             norms = np.ones(m)
+        with np.errstate(over="ignore", under="ignore"):
+            norms2 = None if norms is None else norms**2
         # The claim is about all rows, each of them once.
         orthonormal = bool(self.orthonormal) and _is_permutation(rows, n)
         index = np.arange(m, dtype=np.intp)
         if isinstance(A, LinearOperator):
-            return OperatorAtoms(A, None if norms is None else norms**2, index, m, orthonormal)
+            return OperatorAtoms(A, norms2, index, m, orthonormal)
         return MatrixAtoms(A, index, m, orthonormal)
 
 
