@@ -106,6 +106,7 @@ def infer(
         solution, quad = solve(latent, hyperprior, start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     state = solution.state
+    assert isinstance(state, State)  # orthonormal atoms have a closed form for Gaussian noise only
     norm = quad.norm[state.active * quad.group]
     return Inference(
         _posterior(state, quad, counted),

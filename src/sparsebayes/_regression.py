@@ -125,6 +125,7 @@ def regress(
         solution = solve(Problem(quad, hyperprior, noise_var), start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
+    assert isinstance(solution.state, State)
     posterior = _posterior(
         solution.state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single
     )

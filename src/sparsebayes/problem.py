@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sparsebayes.diagonal import DiagonalState
 from sparsebayes.engine import Screen, State, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.quadratic import Quadratic
@@ -96,11 +97,11 @@ class Problem:
             return Noise(self.noise_var, False, floor)
         return Noise(max(fraction * self.power, floor), True, floor)
 
-    def is_collapsed(self, state: State) -> bool:
+    def is_collapsed(self, state: State | DiagonalState) -> bool:
         """Whether an estimated noise has been explained away by nearly as many atoms as data."""
         return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * self.quad.n
 
-    def verdict(self, state: State, noise: Noise, ended: Status) -> Status:
+    def verdict(self, state: State | DiagonalState, noise: Noise, ended: Status) -> Status:
         """Return the most useful advice about a state at which a solver ended."""
         if self.is_collapsed(state):
             return Status.COLLAPSED
@@ -144,7 +145,7 @@ class Certificate:
 class Solution:
     """What every solver returns."""
 
-    state: State
+    state: State | DiagonalState
     noise: Noise
     status: Status
     certificate: Certificate

@@ -6,7 +6,7 @@ of it, for atoms of unit norm; no Phi, no t, no link.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,14 @@ from sparsebayes.design import Design
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["ColumnCache", "DesignQuadratic", "Gram", "Quadratic", "members"]
+__all__ = [
+    "ColumnCache",
+    "DesignQuadratic",
+    "Gram",
+    "OrthonormalQuadratic",
+    "Quadratic",
+    "members",
+]
 
 
 class Quadratic(Protocol):
@@ -123,6 +130,74 @@ class Gram:
         own = members(indices, self.group)
         G = self.G.take(own, axis=0).take(own, axis=1)
         return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group)
+
+
+@dataclass(frozen=True)
+class OrthonormalQuadratic:
+    """The quadratic of orthonormal atoms: G is the identity and is never formed.
+
+    Any solver takes it; `solvers.orthonormal` needs nothing but ``g``, so that a million atoms are
+    few. With atoms Phi, here of unit norm and orthogonal, ``g`` is what an orthonormal transform
+    makes of the targets.
+
+    Parameters
+    ----------
+    g : ndarray of shape (M, T)
+        Phi't.
+    tt : float
+        Sum of squared targets, over all targets.
+    n : float
+        Residual degrees of freedom of an empty model: number of samples, less one if centered.
+    spread : float
+        Variance of the targets about their means, summed over targets.
+    log_offset : float, default=0.0
+        Log evidence that depends on no parameter.
+    void : ndarray of bool of shape (M,) or None, default=None
+        Atoms that are none: of norm zero once they are centered. Their ``g`` must be zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> g = np.array([[3.0], [0.1]])
+    >>> quad = OrthonormalQuadratic(g, tt=10.0, n=4.0, spread=2.5)
+    >>> quad.size, quad.gram(np.array([0, 1])).G
+    (2, array([[1., 0.],
+           [0., 1.]]))
+    """
+
+    g: FloatArray  # (M, T)
+    tt: float
+    n: float
+    spread: float
+    log_offset: float = 0.0
+    void: NDArray[np.bool_] | None = None
+    group: int = field(default=1, init=False)
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        return len(self.g)
+
+    @property
+    def diag(self) -> FloatArray:
+        """Diagonal of G: ones, and zeros for void atoms."""
+        return np.ones(len(self.g)) if self.void is None else np.where(self.void, 0.0, 1.0)
+
+    @property
+    def blocks(self) -> FloatArray:
+        """Diagonal of G, as blocks of one."""
+        return self.diag[:, None, None]
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M): for small problems."""
+        rows = np.zeros((indices.size, len(self.g)))
+        rows[np.arange(indices.size), indices] = self.diag[indices]
+        return rows
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some atoms alone, dense."""
+        G = np.diag(self.diag[indices])
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
 
 
 def members(indices: IndexArray, group: int) -> IndexArray:
