@@ -47,6 +47,10 @@ def checked_operator(A: Any) -> Any:
         raise ValueError(
             f"A computes in {dtype}, too coarse to tell atoms apart: give it in float64"
         )
+    try:
+        operator.rmatvec(np.zeros(operator.shape[0]))
+    except NotImplementedError:
+        raise ValueError("A has no adjoint: a LinearOperator needs rmatvec beside matvec") from None
     return operator
 
 
@@ -116,12 +120,7 @@ def verify_adjoint(products: Products) -> None:
 
 
 def _product(function: Any, vectors: Floats, shape: tuple[int, int], name: str) -> Floats:
-    try:
-        found: Floats = function(vectors)
-    except NotImplementedError:
-        raise ValueError(
-            f"{name} is not defined: a LinearOperator needs both matvec and rmatvec"
-        ) from None
+    found: Floats = function(vectors)
     if found.shape != shape:
         raise ValueError(
             f"{name} gives arrays of shape {found.shape[::-1]} where {shape[::-1]} is expected"

@@ -226,7 +226,8 @@ class MatrixAtoms:
     def restrict(self, indices: ArrayLike) -> MatrixAtoms:
         """Only the columns at `indices`, copied."""
         chosen = positions(indices, self.size)
-        return replace(self, A=self.A[:, chosen], index=self.index[chosen])
+        A = self.A[:, chosen] if is_sparse(self.A) else np.take(self.A, chosen, axis=1)
+        return replace(self, A=A, index=self.index[chosen])
 
     def to_spec(self) -> tuple[Spec, Arrays]:
         """Describe the atoms by their columns."""
