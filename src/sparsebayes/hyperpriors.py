@@ -11,9 +11,19 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.noise_priors import InverseGamma, smoothness_log_normalizer
+
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Flat", "Hyperprior", "LogDerivatives", "Smoothness", "best_variance", "gain"]
+__all__ = [
+    "Flat",
+    "Hyperprior",
+    "InverseGamma",
+    "LogDerivatives",
+    "Smoothness",
+    "best_variance",
+    "gain",
+]
 
 _LEAST_S = 1e-100  # a sparsity of zero is rounding; its square must not underflow
 _LOWEST = 1e-4  # variances sought for atoms of several columns, relative to what a column wants
@@ -291,6 +301,32 @@ class Smoothness:
     def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
         """Return ``-c v / (v + noise)`` (S&E eq. 33)."""
         return -self.c * (v / (v + noise_var))
+
+    def log_normalizer(self, noise_var: float, low: float = 1e-10, high: float = 1e10) -> float:
+        """Logarithm of the integral of the density over the precision 1 / v (S&E eq. 17).
+
+        The density is improper; restricted to a range of precisions it is not. In the log
+        posterior of the paper (eq. 60) each active atom pays this, at the paper's own range; it
+        hardly depends on the noise, and no solver needs it.
+
+        Parameters
+        ----------
+        noise_var : float
+            Noise variance.
+        low, high : float, default=1e-10, 1e10
+            Range of the precision.
+
+        Returns
+        -------
+        float
+            The logarithm.
+
+        Examples
+        --------
+        >>> round(Smoothness(2.0).log_normalizer(0.01), 6)
+        23.025851
+        """
+        return smoothness_log_normalizer(self.c, noise_var, low, high)
 
     def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
         """Return the derivatives: the density is a logistic function of log v - log noise."""

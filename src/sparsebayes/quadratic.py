@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.design import Design
+from sparsebayes.noise_priors import InverseGamma
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -224,12 +225,19 @@ class DesignQuadratic:
         Weight of each row; a weight of two equals a row given twice.
     center : bool
         Whether an intercept with a flat prior is integrated out.
+    noise_prior : InverseGamma or None
+        Prior of the noise variance: observations made before, which count with the targets.
     """
 
     group = 1
 
     def __init__(
-        self, design: Design, t: FloatArray, weights: FloatArray | None = None, center: bool = False
+        self,
+        design: Design,
+        t: FloatArray,
+        weights: FloatArray | None = None,
+        center: bool = False,
+        noise_prior: InverseGamma | None = None,
     ) -> None:
         n_rows, m = design.shape
         self.design = design
@@ -255,6 +263,11 @@ class DesignQuadratic:
         self.n = total - 1.0 if center else total
         # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
         self.log_offset = -0.5 * t.shape[1] * float(np.log(total)) if center else 0.0
+        if noise_prior is not None:
+            before = noise_prior.observations(t.shape[1])
+            self.n += before.n
+            self.tt += before.tt
+            self.log_offset += before.log_offset
         self.cache = ColumnCache(m)
 
     @property
