@@ -3,80 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import product
+from functools import lru_cache
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pywt
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from sparsebayes._wavelet_plans import Block, Floats, Plan, deepest, filters, plan
+from sparsebayes._wavelet_plans import analyze as _analyze
+from sparsebayes._wavelet_plans import synthesize as _synthesize
+from sparsebayes._wavelet_variances import squares
 
 MODES = ("periodization", "zero")
-# Filters of PyWavelets are printed with finitely many digits: symlets are off by up to 1e-11, the
-# truncated Meyer filter, which is not orthonormal, by 2e-3.
-_ORTHONORMAL = 1e-9
-
-
-class Block(NamedTuple):
-    """A run of coefficients: their level (1 is the finest), kind, place and arrangement.
-
-    Kinds are "a" and "d" for approximation and detail of signals, two such letters for images,
-    one for each axis; "aside" and "strip" for what an odd length leaves over.
-    """
-
-    level: int
-    orientation: str
-    slice: slice
-    shape: tuple[int, ...]
-
-
-class _Filters(NamedTuple):
-    synthesis: Any
-    adjoint: Any
-    orthonormal: bool
-
-
-class _Strip(NamedTuple):
-    axis: int
-    transform: Transform | None
-    scaling: slice
-    details: slice
-
-
-class _Step(NamedTuple):
-    strips: tuple[_Strip, ...]
-    axes: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    details: tuple[tuple[str, slice], ...]
 
 
 @lru_cache(maxsize=1)
 def names() -> frozenset[str]:
     """Names of all discrete wavelets of PyWavelets."""
     return frozenset(pywt.wavelist(kind="discrete"))
-
-
-@lru_cache(maxsize=256)
-def _filters(name: str) -> _Filters:
-    wavelet = pywt.Wavelet(name)
-    # The adjoint of a synthesis is an analysis by the reversed synthesis filters.
-    adjoint = pywt.Wavelet(f"{name} adjoint", filter_bank=wavelet.inverse_filter_bank)
-    orthonormal = _orthonormality_defect(wavelet.rec_lo, wavelet.rec_hi) < _ORTHONORMAL
-    return _Filters(wavelet, wavelet if orthonormal else adjoint, orthonormal)
-
-
-def _orthonormality_defect(low: ArrayLike, high: ArrayLike) -> float:
-    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    n = len(low)
-    identity = np.zeros(2 * n - 1)
-    identity[n - 1] = 1.0
-    even = slice((n - 1) % 2, None, 2)  # shifts by an even number of samples
-    pairs = ((low, low, identity), (high, high, identity), (low, high, 0 * identity))
-    return max(float(np.abs(np.correlate(a, b, "full") - c)[even].max()) for a, b, c in pairs)
 
 
 def checked_name(name: Any) -> str:
@@ -140,32 +86,29 @@ class Transform:
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "level", _checked_level(self.level, name, shape, self.mode))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.name, self.shape, self.level, self.mode)
-
     @property
     def size(self) -> int:
         """Number of coefficients M."""
-        return self._plan[1]
+        return self._plan.size
 
     @property
     def orthonormal(self) -> bool:
         """Whether the matrix of the transform is orthogonal."""
-        return self.mode == "periodization" and _filters(self.name).orthonormal
+        return self.mode == "periodization" and filters(self.name).orthonormal
 
     @property
     def scaling(self) -> slice:
         """Place of the coefficients that are not those of wavelets: the first ones."""
-        return slice(0, self._plan[2])
+        return slice(0, self._plan.scaling)
 
     @property
     def blocks(self) -> tuple[Block, ...]:
         """How the coefficients are laid out, the coarsest first."""
-        return self._plan[3]
+        return self._plan.blocks
 
-    @cached_property
-    def _plan(self) -> tuple[tuple[_Step, ...], int, int, tuple[Block, ...]]:
-        return _planned(self)
+    @property
+    def _plan(self) -> Plan:
+        return plan(self.name, self.shape, self.level or 0, self.mode)
 
     def analyze(self, arrays: ArrayLike) -> Floats:
         """Correlate signals with all atoms: the adjoint of `synthesize`.
@@ -181,32 +124,8 @@ class Transform:
             Coefficients.
         """
         a = _real(arrays)
-        lead = self._lead(a.shape, self.shape)
-        steps, size, _, _ = self._plan
-        wavelet = _filters(self.name).adjoint
-        out = np.empty((*lead, size))
-        d = len(self.shape)
-        for step in steps:
-            for strip in step.strips:
-                last, a = _split(a, strip.axis - d)
-                if strip.transform is None:
-                    out[..., strip.scaling.start] = last
-                else:
-                    c = strip.transform.analyze(last)
-                    cut = strip.scaling.stop - strip.scaling.start
-                    out[..., strip.scaling] = c[..., :cut]
-                    out[..., strip.details] = c[..., cut:]
-            parts = [a]
-            for axis in step.axes:
-                parts = [
-                    half for p in parts for half in pywt.dwt(p, wavelet, self.mode, axis=axis - d)
-                ]
-            a = parts[0]
-            for (_, where), detail in zip(step.details, parts[1:], strict=True):
-                out[..., where] = detail.reshape((*lead, -1))
-        start = steps[-1].after if steps else self.shape
-        out[..., : int(np.prod(start))] = a.reshape((*lead, -1))
-        return out
+        self._check(a.shape, self.shape)
+        return _analyze(self._plan, a)
 
     def synthesize(self, coefficients: ArrayLike) -> Floats:
         """Add up atoms with the given coefficients.
@@ -222,108 +141,15 @@ class Transform:
             Signals or images.
         """
         c = _real(coefficients)
-        steps, size, _, _ = self._plan
-        lead = self._lead(c.shape, (size,))
-        wavelet = _filters(self.name).synthesis
-        d = len(self.shape)
-        start = steps[-1].after if steps else self.shape
-        a = c[..., : int(np.prod(start))].reshape((*lead, *start))
-        for step in reversed(steps):
-            parts = [a] + [c[..., s].reshape((*lead, *step.after)) for _, s in step.details]
-            for axis in reversed(step.axes):
-                parts = [
-                    pywt.idwt(low, high, wavelet, self.mode, axis=axis - d)
-                    for low, high in zip(parts[::2], parts[1::2], strict=True)
-                ]
-            a = parts[0]
-            if self.mode == "zero":
-                whole: tuple[Any, ...] = (..., *(slice(n) for n in step.before))
-                a = a[whole]
-            for strip in reversed(step.strips):
-                if strip.transform is None:
-                    last = c[..., strip.scaling.start]
-                else:
-                    both = (c[..., strip.scaling], c[..., strip.details])
-                    last = strip.transform.synthesize(np.concatenate(both, axis=-1))
-                a = _joined(a, last, strip.axis - d)
-        return np.array(a) if not steps else a
+        self._check(c.shape, (self._plan.size,))
+        return _synthesize(self._plan, c)
 
-    def _lead(self, shape: tuple[int, ...], own: tuple[int, ...]) -> tuple[int, ...]:
-        lead = shape[: max(len(shape) - len(own), 0)]
-        if shape[len(lead) :] != own or len(lead) > 1:
+    def _check(self, shape: tuple[int, ...], own: tuple[int, ...]) -> None:
+        if shape not in (own, (*shape[:1], *own)):
             sizes = ", ".join(map(str, own))
             raise ValueError(
                 f"expected an array of shape ({sizes}) or (k, {sizes}), but its shape is {shape}"
             )
-        return lead
-
-
-def _planned(transform: Transform) -> tuple[tuple[_Step, ...], int, int, tuple[Block, ...]]:
-    shape, mode, name = transform.shape, transform.mode, transform.name
-    d, levels = len(shape), transform.level or 0
-    length = _filters(name).synthesis.dec_len
-    fixed = tuple(axis for axis in range(d) if shape[axis] == 1)
-    sketch: list[tuple[list[tuple[int, Transform | None]], tuple[int, ...], Any, Any]] = []
-    current = shape
-    for level in range(1, levels + 1):
-        strips: list[tuple[int, Transform | None]] = []
-        if mode == "periodization":
-            axes = tuple(axis for axis in range(d) if current[axis] > 1)
-            for axis in axes:
-                if current[axis] % 2:
-                    rest = current[:axis] + current[axis + 1 :]
-                    depth = levels - level + 1
-                    strips.append((axis, _strip_transform(name, rest, depth) if rest else None))
-                    current = tuple(n - (i == axis) for i, n in enumerate(current))
-            after = tuple(n // 2 if i in axes else n for i, n in enumerate(current))
-        else:
-            axes = tuple(axis for axis in range(d) if axis not in fixed)
-            after = tuple(
-                pywt.dwt_coeff_len(n, length, mode) if i in axes else n
-                for i, n in enumerate(current)
-            )
-        sketch.append((strips, axes, current, after))
-        current = after
-
-    blocks: list[Block] = []
-    place = 0
-
-    def reserve(level: int, orientation: str, shape: tuple[int, ...]) -> slice:
-        nonlocal place
-        where = slice(place, place + int(np.prod(shape)))
-        place = where.stop
-        if where.stop > where.start:
-            blocks.append(Block(level, orientation, where, shape))
-        return where
-
-    reserve(levels, "a" * d, current)
-    asides: dict[tuple[int, int], slice] = {}
-    for level in range(levels, 0, -1):
-        for axis, strip in sketch[level - 1][0]:
-            count = 1 if strip is None else strip.scaling.stop
-            asides[level, axis] = reserve(level, "aside", (count,))
-    scaling = place
-    steps: list[_Step] = []
-    for level in range(levels, 0, -1):
-        strips, axes, before, after = sketch[level - 1]
-        kept = []
-        for axis, strip in strips:
-            count = 0 if strip is None else strip.size - strip.scaling.stop
-            details = reserve(level, "strip", (count,))
-            kept.append(_Strip(axis, strip, asides[level, axis], details))
-        kinds = ["".join(k) for k in product(*("ad" if i in axes else "a" for i in range(d)))]
-        found = tuple((kind, reserve(level, kind, after)) for kind in kinds[1:])
-        steps.append(_Step(tuple(kept), axes, before, after, found))
-    return tuple(reversed(steps)), place, scaling, tuple(blocks)
-
-
-def _strip_transform(name: str, shape: tuple[int, ...], depth: int) -> Transform:
-    return Transform(name, shape, min(depth, deepest(shape)))
-
-
-def deepest(shape: tuple[int, ...]) -> int:
-    """Number of levels after which nothing can be halved any more."""
-    return max(shape).bit_length() - 1
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
@@ -341,7 +167,7 @@ def _checked_level(level: Any, name: str, shape: tuple[int, ...], mode: str) -> 
     if level is None:
         if mode == "periodization":
             return most
-        length = _filters(name).synthesis.dec_len
+        length = filters(name).synthesis.dec_len
         return min(pywt.dwt_max_level(n, length) for n in shape if n > 1) if most else 0
     if isinstance(level, bool) or not isinstance(level, Integral) or int(level) < 0:
         raise ValueError(f"level must be None or an integer, 0 or more, but it is {level!r}")
@@ -358,26 +184,6 @@ def _real(values: ArrayLike) -> Floats:
     return array.astype(np.float64, copy=False)
 
 
-def _split(a: Floats, axis: int) -> tuple[Floats, Floats]:
-    if axis == -1:
-        return a[..., -1], a[..., :-1]
-    return a[..., -1, :], a[..., :-1, :]
-
-
-def _joined(a: Floats, last: Floats, axis: int) -> Floats:
-    shape = list(a.shape)
-    shape[axis] += 1
-    out = np.empty(shape)
-    if axis == -1:
-        out[..., :-1], out[..., -1] = a, last
-    else:
-        out[..., :-1, :], out[..., -1, :] = a, last
-    return out
-
-
-_BATCH = 1 << 22  # entries of explicit atoms at a time: 32 MB
-
-
 def squared_synthesis(transform: Transform, variances: ArrayLike) -> Floats:
     """Variance of the signal whose coefficients are independent: atoms squared, added up.
 
@@ -391,7 +197,7 @@ def squared_synthesis(transform: Transform, variances: ArrayLike) -> Floats:
     Returns
     -------
     array of the transform's shape
-        The sum of ``variances[j] * atom_j ** 2``.
+        The sum of ``variances[j] * atom_j ** 2``, without forming the atoms.
 
     Examples
     --------
@@ -401,15 +207,8 @@ def squared_synthesis(transform: Transform, variances: ArrayLike) -> Floats:
     array([1.25, 1.25, 0.25, 0.25])
     """
     v = _real(variances)
-    if v.shape != (transform.size,) or not (v >= 0).all():
-        raise ValueError(f"variances must be {transform.size} numbers, none of them negative")
-    out = np.zeros(transform.shape)
-    used = np.flatnonzero(v)
-    step = max(1, _BATCH // out.size)
-    for i in range(0, len(used), step):
-        some = used[i : i + step]
-        coefficients = np.zeros((len(some), transform.size))
-        coefficients[np.arange(len(some)), some] = np.sqrt(v[some])
-        atoms = transform.synthesize(coefficients)
-        out += np.einsum("k...,k...->...", atoms, atoms)
-    return out
+    if v.shape != (transform.size,) or not (v >= 0).all() or not np.isfinite(v).all():
+        raise ValueError(
+            f"variances must be {transform.size} finite numbers, none of them negative"
+        )
+    return squares(transform._plan, v)
