@@ -177,8 +177,11 @@ class UnionDesign:
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return the atoms at ``indices`` as rows: shape (k, N)."""
+        found = self._split(indices)
+        if len(found) == 1:
+            return found[0][0].columns(found[0][1])
         rows = np.empty((indices.size, self.shape[0]))
-        for design, own, where in self._split(indices):
+        for design, own, where in found:
             rows[where] = design.columns(own)
         return rows
 
