@@ -213,7 +213,31 @@ def test_arrays_of_more_dimensions_need_an_axis(tmp_path):
     np.save(path, np.ones((2, 3, 4)))
     refused(path, "3 dimensions", "--axis")
     refused(path, "--axis 3", axis=3)
-    assert open_signal(str(path), axis=-1).channels["signal"].shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize("axis", [-3, -2, -1, 0, 1, 2])
+def test_lines_along_an_axis(tmp_path, axis):
+    path = tmp_path / "a.npy"
+    values = RNG.normal(size=(2, 3, 4)).astype(np.float32)
+    np.save(path, values)
+    signal = open_signal(str(path), axis=axis)
+    assert list(signal.channels)[:2] == ["line 1", "line 2"]
+    np.testing.assert_array_equal(signal.channels["line 1"], np.moveaxis(values, axis, -1)[0, 0])
+    changed = {name: np.cumsum(line) for name, line in signal.channels.items()}
+    write_signal(signal, str(tmp_path / "b.npy"), changed)
+    expected = np.cumsum(values.astype(float), axis=axis)
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), expected.astype(np.float32))
+    write_std(signal, str(tmp_path / "s.npy"), changed)
+    np.testing.assert_array_equal(np.load(tmp_path / "s.npy"), expected.astype(np.float32))
+    with pytest.raises(ValueError, match="suffixes .npy$"):
+        check_std(signal, "s.csv")
+
+
+def test_one_dimension_along_its_axis(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(5.0))
+    signal = open_signal(str(tmp_path / "a.npy"), axis=0)
+    write_signal(signal, str(tmp_path / "b.npy"), signal.channels)
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), np.arange(5.0))
 
 
 def test_a_signal_as_a_table_and_a_field_as_a_picture(tmp_path):
@@ -546,7 +570,7 @@ def test_formats_that_do_not_fit(picture, tmp_path):
 def test_standard_deviations(picture, tmp_path):
     wavfile.write(tmp_path / "a.wav", 8000, np.ones((4, 2), dtype=np.int16))
     picture.fromarray(np.ones((4, 4), dtype=np.uint8)).save(tmp_path / "gray.png")
-    picture.fromarray(np.ones((4, 4, 3), dtype=np.uint8)).save(tmp_path / "color.png")
+    picture.fromarray(np.ones((4, 4, 4), dtype=np.uint8)).save(tmp_path / "color.png")
     for name, fitting, others in [
         ("a.wav", ".npy .csv .tsv", ".wav .png"),
         ("gray.png", ".npy .tif .tiff", ".png .csv"),
@@ -558,12 +582,17 @@ def test_standard_deviations(picture, tmp_path):
         for suffix in others.split():
             with pytest.raises(ValueError, match="standard deviations of .* suffixes .npy"):
                 check_std(signal, f"std{suffix}")
+    sound, gray, color = (
+        open_signal(str(tmp_path / name)) for name in ["a.wav", "gray.png", "color.png"]
+    )
     left, right = RNG.normal(size=(2, 4))
-    write_std(str(tmp_path / "std.csv"), {"left": left, "right": right})
+    write_std(sound, str(tmp_path / "std.csv"), {"left": left, "right": right})
     rows = np.loadtxt(tmp_path / "std.csv", delimiter=",", skiprows=1)
     np.testing.assert_array_equal(rows, np.stack([left, right], 1))
-    write_std(str(tmp_path / "std.npy"), {"left": left, "right": right})
+    write_std(sound, str(tmp_path / "std.npy"), {"left": left, "right": right})
     np.testing.assert_array_equal(np.load(tmp_path / "std.npy"), np.stack([left, right], 1))
-    field = RNG.normal(size=(3, 4)).astype(np.float32)
-    write_std(str(tmp_path / "std.tif"), {"gray": field})
+    field = RNG.normal(size=(4, 4)).astype(np.float32)
+    write_std(gray, str(tmp_path / "std.tif"), {"gray": field})
     np.testing.assert_array_equal(np.asarray(picture.open(tmp_path / "std.tif")), field)
+    write_std(color, str(tmp_path / "std.npy"), dict.fromkeys(("red", "green", "blue"), field))
+    np.testing.assert_array_equal(np.load(tmp_path / "std.npy"), np.dstack([field] * 3))

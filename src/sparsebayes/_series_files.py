@@ -157,14 +157,19 @@ class ArrayFile:
         # Integers become numbers with decimals: rounding would add noise to what noise was
         # removed from.
         self._dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
-        self.channels = {"signal": values.astype(np.float64)}
-        self.suffixes: tuple[str, ...] = (".npy", *TABLES) if values.ndim == 1 else (".npy",)
-        if values.ndim == 2 and axis is None:
+        self._axis = -1 if axis is None else axis
+        self._shape = np.moveaxis(values, self._axis, -1).shape
+        self.channels = _lines(values.astype(np.float64), axis)
+        self.suffixes: tuple[str, ...] = (".npy",)
+        if values.ndim == 1:
+            self.suffixes += TABLES
+        elif axis is None:
             self.suffixes += (".tif", ".tiff")
 
     def array(self, channels: dict[str, Array]) -> NDArray[Any]:
         """Give the array in the precision of the file that was read."""
-        (values,) = channels.values()
+        lines = np.stack(list(channels.values())).reshape(self._shape)
+        values = np.moveaxis(lines, -1, self._axis)
         with np.errstate(over="ignore"):
             found = values.astype(self._dtype)
         return found if np.isfinite(found).all() else values
@@ -183,6 +188,14 @@ def _load(path: str) -> NDArray[Any]:
     except (ValueError, EOFError) as error:
         reason = "objects, not numbers" if "allow_pickle" in str(error) else "damaged, or no array"
         raise ValueError(f"{path}: not a npy file of numbers ({reason})") from None
+
+
+def _lines(values: Array, axis: int | None) -> dict[str, Array]:
+    """The whole as one signal, or each line along an axis."""
+    if axis is None or values.ndim == 1:
+        return {"signal": values}
+    lines = np.moveaxis(values, axis, -1).reshape(-1, values.shape[axis])
+    return {f"line {place}": line for place, line in enumerate(lines, 1)}
 
 
 def side_by_side(channels: dict[str, Array]) -> Array:

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from sparsebayes._files import atomic_write
 from sparsebayes._picture_files import PICTURES, PictureFile, need_pillow, write_floats
-from sparsebayes._series_files import TABLES, Array, ArrayFile, TableFile, write_columns
+from sparsebayes._series_files import (
+    TABLES,
+    Array,
+    ArrayFile,
+    TableFile,
+    side_by_side,
+    write_columns,
+)
 from sparsebayes._sound_files import SoundFile
 
 __all__ = [
@@ -136,7 +143,7 @@ def check_std(signal: SignalFile, path: str) -> None:
     """
     values = next(iter(signal.channels.values()))
     fitting: tuple[str, ...] = (".npy",)
-    if values.ndim == 1:
+    if set(TABLES) <= set(signal.suffixes):
         fitting += TABLES
     elif values.ndim == 2 and len(signal.channels) == 1:
         fitting += (".tif", ".tiff")
@@ -177,26 +184,28 @@ def write_signal(signal: SignalFile, path: str, channels: dict[str, Array]) -> l
         return signal.write(file, suffix, channels)
 
 
-def write_std(path: str, channels: dict[str, Array]) -> None:
+def write_std(signal: SignalFile, path: str, channels: dict[str, Array]) -> None:
     """Write standard deviations in the units of the signal.
 
     Parameters
     ----------
+    signal : SignalFile
+        From `open_signal`.
     path : str
         A file that `check_std` accepts, replaced in one step.
     channels : dict of str to ndarray
         Of each channel under its name.
     """
     suffix = _suffix(path)
-    values = list(channels.values())
     with atomic_write(path) as file:
         if suffix == ".npy":
-            stacked = values[0] if len(values) == 1 else np.stack(values, axis=-1)
-            np.save(file, stacked, allow_pickle=False)
+            # Of a picture's array alpha is a part, which has no standard deviation.
+            stack = side_by_side if signal.kind == "picture" else signal.array
+            np.save(file, stack(channels), allow_pickle=False)
         elif suffix in TABLES:
             write_columns(file, suffix, channels)
         else:
-            write_floats(file, suffix, values[0])
+            write_floats(file, suffix, next(iter(channels.values())))
 
 
 def _suffix(path: str) -> str:
