@@ -5,11 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-__all__ = ["RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor", "__version__", "load"]
+__all__ = [
+    "RVC",
+    "RVR",
+    "SparseBayesClassifier",
+    "SparseBayesRegressor",
+    "__version__",
+    "denoise",
+    "load",
+]
 
 if TYPE_CHECKING:
     from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
     from sparsebayes.persistence import load
+    from sparsebayes.signals import denoise
 
 # Imported on first use: scikit-learn takes seconds to import, `sparsebayes --help` must not.
 _HOMES = {
@@ -17,6 +26,7 @@ _HOMES = {
     "RVR": "estimators",
     "SparseBayesClassifier": "estimators",
     "SparseBayesRegressor": "estimators",
+    "denoise": "signals",
     "load": "persistence",
 }
 

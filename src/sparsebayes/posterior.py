@@ -34,7 +34,7 @@ class Posterior:
     norm: FloatArray  # (m,) norm of each centered atom
     center: FloatArray  # (m,) mean of each atom; zero without an intercept
     mean: FloatArray  # (m, T)
-    root: FloatArray  # (m, m) with root @ root.T the covariance: variances cannot be negative
+    root: FloatArray  # (m, m) with root @ root.T the covariance; (m,) where that is diagonal
     prior_variance: FloatArray  # (m,)
     offset: FloatArray  # (T,) in the targets' own units
     offset_variance: float
@@ -50,6 +50,8 @@ class Posterior:
     @property
     def covariance(self) -> FloatArray:
         """Covariance of these weights, shape (m, m)."""
+        if self.root.ndim == 1:
+            return np.diag(np.square(self.root / self.norm * self.scale))
         root = self.root / self.norm[:, None] * self.scale
         return root @ root.T
 
@@ -63,6 +65,10 @@ class Posterior:
         """Intercept for atoms as given: a float, or one per target."""
         values = self.offset - self.scale * (self.center / self.norm) @ self.mean
         return float(values[0]) if self.single else values
+
+    def _through_root(self, U: FloatArray) -> FloatArray:
+        """U @ root, shape (n, m), whose rows have the variances and covariances of U @ w."""
+        return U * self.root if self.root.ndim == 1 else U @ self.root
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         return values[:, 0] if self.single else values
@@ -117,10 +123,31 @@ class Posterior:
         floor = self.offset_variance + (self.noise_variance if noise else 0.0)
         for rows, U in self._blocks(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
-            half = U @ self.root
+            half = self._through_root(U)
             variance = floor + np.einsum("ij,ij->i", half, half)
             std[rows] = (self.scale * np.sqrt(variance))[:, None]
         return self._shaped(mean), self._shaped(std)
+
+    def contribution(self, X: Any, chosen: NDArray[np.bool_]) -> FloatArray:
+        """What some of the atoms, centered as they are, add to the mean at the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+        chosen : ndarray of bool of shape (m,)
+            Which atoms.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, T)
+            Added up over atoms that exclude each other and `offset` it gives `predict`.
+        """
+        mean = np.where(chosen[:, None], self.mean, 0.0)
+        total = np.empty((int(X.shape[0]), len(self.offset)))
+        for rows, U in self._blocks(X):
+            total[rows] = self.scale * (U @ mean)
+        return self._shaped(total)
 
     def target_covariance(self, X: Any) -> FloatArray:
         """Covariance of the target at the rows of X, noise included; the same for every target.
@@ -139,7 +166,7 @@ class Posterior:
         half = np.empty((n, m + 1))
         half[:, m] = np.sqrt(self.offset_variance)
         for rows, U in self._blocks(X):
-            half[rows, :m] = U @ self.root
+            half[rows, :m] = self._through_root(U)
         covariance = half @ half.T
         covariance.flat[:: n + 1] += self.noise_variance
         return covariance * self.scale**2
@@ -167,7 +194,8 @@ class Posterior:
         """
         n, m, n_targets = int(X.shape[0]), len(self.norm), len(self.offset)
         normal = random_state.standard_normal((m + 1, n_targets * n_samples))
-        weights = np.repeat(self.mean, n_samples, axis=1) + self.root @ normal[:m]
+        drawn = self.root[:, None] * normal[:m] if self.root.ndim == 1 else self.root @ normal[:m]
+        weights = np.repeat(self.mean, n_samples, axis=1) + drawn
         level = np.sqrt(self.offset_variance) * normal[m]
         draws = np.empty((n, n_targets * n_samples))
         for rows, U in self._blocks(X):
@@ -220,7 +248,7 @@ class Posterior:
             "norm": (m,),
             "center": (m,),
             "mean": (m, n_targets),
-            "root": (m, m),
+            "root": (m,) if np.ndim(arrays.get("root")) == 1 else (m, m),
             "prior_variance": (m,),
             "offset": (n_targets,),
         }

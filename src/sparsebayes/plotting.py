@@ -1,0 +1,235 @@
+"""Pictures of signals, their parts and their uncertainty, with matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["plot_parts", "plot_shrinkage", "plot_signal"]
+
+# Okabe & Ito's colors, which people of any color vision tell apart.
+_BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
+_PALETTE = (_BLUE, _ORANGE, _GREEN, "#CC79A7", "#E69F00", "#56B4E9")
+_MANY = 5000  # points that are drawn as a picture of themselves in files of lines
+
+
+def plot_signal(
+    result: Any,
+    ax: Any = None,
+    *,
+    x: ArrayLike | None = None,
+    truth: ArrayLike | None = None,
+    band: float = 2.0,
+) -> Any:
+    """Draw data, signal and a band of its uncertainty; of an image the signal itself.
+
+    Parameters
+    ----------
+    result : Denoised or Reconstruction
+        What `denoise` or `reconstruct` returned, for one signal or image.
+    ax : matplotlib Axes or None
+        Where to draw; a new figure where it is None.
+    x : array-like of shape (n,), default=None
+        Positions of the samples; their numbers by default. For signals.
+    truth : array-like of shape (n,), default=None
+        A signal to compare with. For signals.
+    band : float, default=2.0
+        Half the width of the band, in posterior standard deviations; 0 for no band.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import denoise
+    >>> from sparsebayes.plotting import plot_signal
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> found = denoise(np.sin(np.arange(100.0) / 9) + noise)
+    >>> plot_signal(found).get_title()
+    '19 of 100 coefficients, noise 0.089'
+    """
+    signal = _one(result.signal)
+    ax = _axes(ax)
+    if signal.ndim == 2:
+        image = ax.imshow(signal, cmap="gray", interpolation="nearest")
+        ax.figure.colorbar(image, ax=ax, shrink=0.8)
+        ax.set_xticks([])
+        ax.set_yticks([])
+    else:
+        at = _positions(x, signal)
+        data = getattr(result, "data", None)
+        dense = signal.size > _MANY
+        if data is not None and np.shape(data) == signal.shape:
+            style = {"markersize": 2.5, "color": "0.6", "rasterized": dense}
+            ax.plot(at, data, ".", label="data", zorder=1, **style)
+        if band:
+            edge = band * result.std
+            ax.fill_between(
+                at,
+                signal - edge,
+                signal + edge,
+                color=_BLUE,
+                alpha=0.3,
+                linewidth=0,
+                zorder=2,
+                label=f"{band:g} standard deviations",
+            )
+        if truth is not None:
+            ax.plot(at, np.asarray(truth), "--", color="black", linewidth=1, label="truth")
+        ax.plot(at, signal, color=_BLUE, linewidth=1.2, zorder=3, label="signal")
+        ax.margins(x=0)
+        ax.legend(fontsize="small", frameon=False)
+    ax.set_title(_caption(result))
+    return ax
+
+
+def plot_parts(
+    result: Any,
+    ax: Any = None,
+    *,
+    x: ArrayLike | None = None,
+    labels: Any = None,
+) -> Any:
+    """Draw what each part of a union contributes, one below the other.
+
+    Parameters
+    ----------
+    result : Denoised
+        What `denoise` returned for one signal or image and a union of dictionaries.
+    ax : array of matplotlib Axes or None
+        One for each part; a new figure where it is None.
+    x : array-like of shape (n,), default=None
+        Positions of the samples; their numbers by default. For signals.
+    labels : list of str or None
+        Names of the parts.
+
+    Returns
+    -------
+    ndarray of matplotlib Axes
+        One for each part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import denoise
+    >>> from sparsebayes.dictionaries import Kernel, Linear
+    >>> from sparsebayes.plotting import plot_parts
+    >>> t = np.arange(40.0)
+    >>> noisy = t + 9 * np.exp(-((t - 20) ** 2)) + np.random.default_rng(0).standard_normal(40)
+    >>> found = denoise(noisy, Linear() + Kernel("rbf", gamma=1.0))
+    >>> len(plot_parts(found, labels=["trend", "peak"]))
+    2
+    """
+    parts = [_one(part) for part in result.parts]
+    names = [f"part {k + 1}" for k in range(len(parts))] if labels is None else list(labels)
+    if len(names) != len(parts):
+        raise ValueError(f"labels must name each of {len(parts)} parts, got {len(names)}.")
+    image = parts[0].ndim == 2
+    if ax is None:
+        rows, columns = (1, len(parts)) if image else (len(parts), 1)
+        size = (4.0 * columns, 4.0) if image else (8.0, 2.2 * rows)
+        figure = _figure(size)
+        ax = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
+    panels = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(panels) != len(parts):
+        raise ValueError(f"ax must be one Axes for each of {len(parts)} parts, got {len(panels)}.")
+    for k, (panel, part) in enumerate(zip(panels, parts, strict=True)):
+        if image:
+            panel.imshow(part, cmap="gray", interpolation="nearest")
+            panel.set_xticks([])
+            panel.set_yticks([])
+        else:
+            color = _PALETTE[k % len(_PALETTE)]
+            panel.plot(_positions(x, part), part, color=color, linewidth=1.2)
+            panel.margins(x=0)
+        panel.set_title(names[k], fontsize="medium", loc="left")
+    return panels
+
+
+def plot_shrinkage(result: Any, ax: Any = None, *, limit: float | None = None) -> Any:
+    """Draw the posterior mean of each coefficient against its least squares estimate.
+
+    Points on the diagonal are coefficients that are kept as they are, points on the horizontal
+    axis those that are taken for noise (S&E fig. 6).
+
+    Parameters
+    ----------
+    result : Denoised
+        What `denoise` returned for an orthonormal wavelet.
+    ax : matplotlib Axes or None
+        Where to draw; a new figure where it is None.
+    limit : float or None
+        Largest coefficient drawn; by default four times the least one that is kept.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import denoise
+    >>> from sparsebayes.plotting import plot_shrinkage
+    >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
+    >>> found = denoise(np.sin(np.arange(100.0) / 9) + noise)
+    >>> plot_shrinkage(found).get_xlabel()
+    'least squares'
+    """
+    before, after = result.least_squares.ravel(), result.coefficients.ravel()
+    if limit is None:
+        kept = np.abs(before[(after != 0) & (after != before)])
+        limit = 4.0 * float(kept.min(initial=np.inf))
+        limit = limit if np.isfinite(limit) else float(np.abs(before).max(initial=0.0)) or 1.0
+    elif not limit > 0:
+        raise ValueError(f"limit must be a number > 0, got {limit!r}.")
+    ax = _axes(ax, (4.5, 4.5))
+    ax.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=0)
+    ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
+    dense = before.size > _MANY
+    ax.plot(before, after, ".", markersize=3, color=_BLUE, rasterized=dense)
+    ax.set(xlim=(-limit, limit), ylim=(-limit, limit), aspect="equal")
+    ax.set_xlabel("least squares")
+    ax.set_ylabel("posterior mean")
+    ax.set_title(_caption(result))
+    return ax
+
+
+def _caption(result: Any) -> str:
+    size = f"{int(np.count_nonzero(result.coefficients))} of {result.coefficients.size}"
+    noise = np.asarray(result.noise_variance)
+    sigma = f", noise {float(noise) ** 0.5:.2g}" if noise.ndim == 0 else ""
+    return f"{size} coefficients{sigma}"
+
+
+def _one(values: Any) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"one signal or image can be drawn, got an array of shape {array.shape}.")
+    return array
+
+
+def _positions(x: ArrayLike | None, signal: NDArray[np.float64]) -> NDArray[Any]:
+    at = np.arange(signal.size) if x is None else np.asarray(x)
+    if at.shape != signal.shape:
+        raise ValueError(f"x must have the shape {signal.shape} of the signal, got {at.shape}.")
+    return at
+
+
+def _figure(size: tuple[float, float]) -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ImportError(
+            "pictures need matplotlib: pip install matplotlib, or 'sparsebayes[plot]'."
+        ) from None
+    return pyplot.figure(figsize=size, layout="constrained")
+
+
+def _axes(ax: Any, size: tuple[float, float] = (8.0, 4.0)) -> Any:
+    return _figure(size).add_subplot() if ax is None else ax
