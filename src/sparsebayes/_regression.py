@@ -9,23 +9,27 @@ from numpy.typing import NDArray
 
 from sparsebayes._counting import is_pairwise, recount
 from sparsebayes._samples import gather, standardized
-from sparsebayes._settings import resolve_prior
+from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import make_design
+from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State, inverse_factor
+from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import DesignQuadratic, Quadratic
+from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic, Quadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, noise variance
 
-__all__ = ["Regression", "regress"]
+__all__ = ["Regression", "orthonormal_form", "regress"]
 
 _SMALLEST_NORM, _LARGEST_NORM = 1e-290, 1e290
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # in the unit of the targets, squared
+_LOST = 1e-6  # of its norm: an atom that centering leaves less of was the constant one
+_OVERLAP = 1e-8  # inner product of centered atoms of unit norm that is still none
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class Regression:
 
     posterior: Posterior
     solution: Solution
-    log_evidence: float  # of the targets in their own unit
+    log_evidence: float  # of the targets in their own unit; no prior in it
+    log_posterior: float  # with the hyperprior and the prior of the noise, also in that unit
     size: int  # atoms there were to choose from
 
     def start(self, quad: Quadratic, scale: float) -> Start | None:
@@ -73,6 +78,8 @@ def regress(
     fit_intercept: bool,
     prior: Any,
     noise_variance: float | None,
+    noise_prior: Any = None,
+    solver: str = "auto",
     solve: Callable[[Problem, Start | None], Solution],
     last: Regression | None,
     random_state: np.random.RandomState,
@@ -97,6 +104,11 @@ def regress(
         As in the estimators.
     noise_variance : float or None
         As in the estimators.
+    noise_prior : None, pair of floats or InverseGamma, default=None
+        As in the estimators.
+    solver : str, default="auto"
+        With "auto" and "orthonormal" a problem of orthonormal atoms has an
+        `OrthonormalQuadratic`.
     solve : callable
         Takes a problem and where to start, or None; returns a solution.
     last : Regression or None
@@ -113,25 +125,103 @@ def regress(
     samples = gather(X, y, weights, pairwise=is_pairwise(dictionary))
     X, weights = samples.X, samples.weights
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
-    if noise_variance is not None and not t.any():
-        scale = float(noise_variance) ** 0.5  # constant targets have no unit of their own
+    before = resolve_noise_prior(noise_prior)
+    typical = noise_variance or (0.0 if before is None else before.h)
+    if typical and not t.any():
+        scale = float(typical) ** 0.5  # constant targets have no unit of their own
+    before = None if before is None else _prior_in_units(before, scale)
     noise_var = None if noise_variance is None else _in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     with one_blas_thread():
-        quad = DesignQuadratic(make_design(atoms, X), t, weights, center=fit_intercept)
+        quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
         _check_norms(quad)
-        hyperprior = resolve_prior(prior, dictionary, samples.total, int((quad.diag > 0).sum()))
-        start = None if last is None else last.start(quad, scale)
-        solution = solve(Problem(quad, hyperprior, noise_var), start)
+        given: Quadratic = quad
+        if solver in ("auto", "orthonormal"):
+            given = _simplest(quad, atoms, solver == "orthonormal")
+        hyperprior = resolve_prior(prior, dictionary, samples.total, int((given.diag > 0).sum()))
+        start = None if last is None else last.start(given, scale)
+        solution = solve(Problem(given, hyperprior, noise_var), start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
-    assert isinstance(solution.state, State)
     posterior = _posterior(
         solution.state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single
     )
+    state = solution.state
+    of_noise, n_before = 0.0, 0.0
+    if before is not None:
+        of_noise, n_before = before.log_density(state.noise_var), before.observations(y.shape[1]).n
     # p(y) = p(t) scale^-N, and a flat prior of the intercept gives one scale back.
-    log_evidence = solution.log_evidence - y.shape[1] * quad.n * float(np.log(scale))
-    return Regression(posterior, solution, log_evidence, quad.size)
+    log_scale = float(np.log(scale))
+    log_evidence = state.log_evidence - of_noise - y.shape[1] * (quad.n - n_before) * log_scale
+    log_posterior = log_evidence + (state.objective - state.log_evidence)
+    if before is not None:
+        log_posterior += of_noise - 2.0 * log_scale  # a density of variances in units of y squared
+    return Regression(posterior, solution, log_evidence, log_posterior, quad.size)
+
+
+def orthonormal_form(quad: DesignQuadratic) -> OrthonormalQuadratic | None:
+    """Quadratic of atoms that were orthonormal before they were centered; None if that broke it.
+
+    Centering takes N mean_i mean_j from the inner product of two atoms: nothing, if at most one
+    has a mean. Of wavelets of full depth only the constant one has.
+
+    Parameters
+    ----------
+    quad : DesignQuadratic
+        The quadratic, of rows without weights.
+
+    Returns
+    -------
+    OrthonormalQuadratic or None
+        The same without a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.design import ArrayDesign
+    >>> haar, t = ArrayDesign(np.array([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5), np.ones((2, 1))
+    >>> orthonormal_form(DesignQuadratic(haar, t, center=True)).void
+    array([ True, False])
+    >>> points = DesignQuadratic(ArrayDesign(np.eye(3)), np.ones((3, 1)), center=True)
+    >>> orthonormal_form(points) is None
+    True
+    """
+    mean = np.abs(quad.mean) * np.sqrt(quad.design.shape[0])
+    void = quad.norm <= _LOST * mean
+    void |= quad.norm == 0
+    overlap = np.sort(mean[~void] / quad.norm[~void])[-2:]
+    if overlap.size == 2 and overlap.prod() > _OVERLAP:
+        return None
+    g = np.where(void[:, None], 0.0, quad.g)
+    return OrthonormalQuadratic(g, quad.tt, quad.n, quad.spread, quad.log_offset, void)
+
+
+def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
+    """The quadratic without a matrix, where the atoms allow it or else the user insists."""
+    found = orthonormal_form(quad) if atoms.orthonormal and quad.weights is None else None
+    if found is not None or not required:
+        return found or quad
+    if not atoms.orthonormal:
+        reason = "the atoms of this dictionary are not orthonormal on X"
+    elif quad.weights is not None:
+        reason = "sample weights (or rows given twice) leave the atoms orthonormal no more"
+    else:
+        reason = (
+            "without their means, which fit_intercept=True takes, the atoms are not orthonormal"
+        )
+    raise ValueError(f"solver='orthonormal' does not apply: {reason}; use solver='auto'.")
+
+
+def _prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
+    if prior.h == 0:
+        return prior
+    h = float(np.float64(prior.h) ** 0.5 / scale) ** 2
+    if not _SMALLEST_NOISE <= h <= _LARGEST_NOISE:
+        raise ValueError(
+            f"the scale h={prior.h:g} of noise_prior is out of proportion to y, whose values "
+            f"spread over about {scale:.0e}: float64 cannot hold both."
+        )
+    return InverseGamma(prior.g, h)
 
 
 def _in_units(noise_variance: float, scale: float) -> float:
@@ -154,7 +244,7 @@ def _check_norms(quad: DesignQuadratic) -> None:
 
 
 def _posterior(
-    state: State,
+    state: State | DiagonalState,
     quad: DesignQuadratic,
     atoms: Atoms,
     offset: FloatArray,
@@ -165,9 +255,10 @@ def _posterior(
     """Keep the active atoms, in the order of the dictionary."""
     order = np.argsort(atoms.index[state.active], kind="stable")
     active = state.active[order]
-    # Sigma = V^(1/2) W V^(1/2) with W = L^-T L^-1.
     root = np.zeros((0, 0))
-    if active.size:
+    if isinstance(state, DiagonalState):
+        root = np.sqrt(state.variance)
+    elif active.size:  # Sigma = V^(1/2) W V^(1/2) with W = L^-T L^-1
         root = np.sqrt(state.v)[:, None] * inverse_factor(state.white).T
     posterior = Posterior(
         atoms=atoms.restrict(active),

@@ -6,14 +6,28 @@ from typing import Any
 import numpy as np
 
 from sparsebayes._counting import is_kernel_machine
-from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
+from sparsebayes.hyperpriors import Flat, Hyperprior, InverseGamma, Smoothness
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
 
-__all__ = ["check_settings", "is_count", "is_positive", "resolve_likelihood", "resolve_prior"]
+__all__ = [
+    "check_settings",
+    "is_count",
+    "is_positive",
+    "resolve_likelihood",
+    "resolve_noise_prior",
+    "resolve_prior",
+]
 
 _PRIORS = ("auto", "flat", "aic", "bic", "ric")
-_SOLVERS = ("auto", "working-set", "sequential", "sequential-random", "sequential-cyclic")
-_LATER_SOLVERS = ("em", "mackay", "orthonormal")
+_SOLVERS = (
+    "auto",
+    "working-set",
+    "sequential",
+    "sequential-random",
+    "sequential-cyclic",
+    "orthonormal",
+)
+_LATER_SOLVERS = ("em", "mackay")
 _FLAGS = ("fit_intercept", "warm_start")
 _COUNTS = {"max_iter": 1, "n_restarts": 0}
 
@@ -64,16 +78,37 @@ def _check_noise(model: Any) -> None:
             "noise_variance must be None (estimated) or a number > 0, "
             f"got {model.noise_variance!r}."
         )
+    if resolve_noise_prior(model.noise_prior) is not None and model.noise_variance is not None:
+        raise ValueError(
+            f"noise_prior={model.noise_prior!r} is for a noise that is estimated: with "
+            f"noise_variance={model.noise_variance!r} it must be None."
+        )
     if model.noise_variance is not None and resolve_likelihood(model.likelihood) is not None:
         raise ValueError(
             f"noise_variance={model.noise_variance!r} is for likelihood='gaussian': with "
             f"likelihood={model.likelihood!r} it must be None."
+        )
+    if resolve_likelihood(model.likelihood) is not None:
+        if model.noise_prior is not None:
+            raise ValueError(
+                f"noise_prior={model.noise_prior!r} is for likelihood='gaussian': with "
+                f"likelihood={model.likelihood!r} it must be None."
+            )
+        _refuse_orthonormal(model, f"likelihood={model.likelihood!r}")
+
+
+def _refuse_orthonormal(model: Any, reason: str) -> None:
+    if model.solver == "orthonormal":
+        raise ValueError(
+            f"solver='orthonormal' is for Gaussian noise, whose atoms stay orthonormal: with "
+            f"{reason} use solver='auto'."
         )
 
 
 def _check_classes(model: Any) -> None:
     if not isinstance(model.shared, bool | np.bool_):
         raise TypeError(f"shared must be True or False, got {model.shared!r}.")
+    _refuse_orthonormal(model, "classes")
     if model.shared and model.solver.startswith("sequential"):
         raise ValueError(
             f"solver={model.solver!r} moves the variance of one class at a time, which shared=True "
@@ -144,6 +179,40 @@ def resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
     if isinstance(prior, Hyperprior) and not isinstance(prior, type):
         return prior
     raise TypeError(f"{allowed}, got {prior!r}.")
+
+
+def resolve_noise_prior(noise_prior: Any) -> InverseGamma | None:
+    """Turn the parameter ``noise_prior`` into a prior of the noise variance.
+
+    Parameters
+    ----------
+    noise_prior : None, pair of floats or InverseGamma
+        As given.
+
+    Returns
+    -------
+    InverseGamma or None
+        The prior.
+
+    Examples
+    --------
+    >>> resolve_noise_prior((1e-4, 1e-4))
+    InverseGamma(g=0.0001, h=0.0001)
+    """
+    if noise_prior is None or isinstance(noise_prior, InverseGamma):
+        return noise_prior
+    if not isinstance(noise_prior, tuple | list) or len(noise_prior) != 2:
+        raise TypeError(
+            "noise_prior must be None, a pair (g, h) of numbers >= 0 or an InverseGamma, "
+            f"got {noise_prior!r}."
+        )
+    try:
+        return InverseGamma(*noise_prior)
+    except ValueError:
+        raise ValueError(
+            f"noise_prior must be None, a pair (g, h) of numbers >= 0 or an InverseGamma, "
+            f"got {noise_prior!r}."
+        ) from None
 
 
 def resolve_likelihood(likelihood: Any) -> Likelihood | None:

@@ -43,6 +43,7 @@ _FORMAT_VERSION = 1
 _ESTIMATORS = ("RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor")
 _CLASSIFIERS = ("RVC", "SparseBayesClassifier")
 _RELEVANCE = "relevance"
+_OPTIONAL_SCALARS = ("log_posterior_", "degrees_of_freedom_")  # version 0.1.0 wrote none
 _KEYS = (
     "sparsebayes_version",
     "estimator",
@@ -294,6 +295,9 @@ def _fitted_scalars(model: Any) -> dict[str, Any]:
             for field in dataclasses.fields(certificate)
         },
     }
+    for name in _OPTIONAL_SCALARS:
+        if hasattr(model, name):
+            stored[name] = encode(float(getattr(model, name)))
     if hasattr(model, "noise_variance_"):
         stored["noise_variance_"] = encode(float(model.noise_variance_))
     if hasattr(model, "likelihood_"):
@@ -343,6 +347,9 @@ def _restored_scalars(stored: dict[str, Any], classifier: bool) -> dict[str, Any
         "n_iter_": int(stored["n_iter_"]),
         "certificate_": Certificate(**certificate),
     }
+    for name in _OPTIONAL_SCALARS:
+        if name in stored:
+            fitted[name] = float(decode(stored[name]))
     if classifier:
         fitted["classes_"] = labels_from_json(stored["classes_"])
     if classifier or "likelihood_" in stored:

@@ -248,7 +248,7 @@ class Posterior:
             "norm": (m,),
             "center": (m,),
             "mean": (m, n_targets),
-            "root": (m,) if np.ndim(arrays.get("root")) == 1 else (m, m),
+            "root": (m,) if np.ndim(arrays.get("root", ())) == 1 else (m, m),
             "prior_variance": (m,),
             "offset": (n_targets,),
         }

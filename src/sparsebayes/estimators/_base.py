@@ -142,6 +142,7 @@ class Fitting(BaseEstimator):
             posterior,
             fitted
             | {
+                "degrees_of_freedom_": float(solution.state.dof.sum()),
                 "certificate_": solution.certificate,
                 "converged_": solution.converged,
                 "n_iter_": solution.n_iter,

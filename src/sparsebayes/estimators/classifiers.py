@@ -61,6 +61,7 @@ class _Classifier(ClassifierMixin, Fitting):
             "classes_": classes,
             "likelihood_": likelihood,
             "log_marginal_likelihood_": result.log_evidence,
+            "log_posterior_": result.solution.state.objective,
         }
         self._keep(result.solution, result.posterior, fitted)
         self._warn(result.solution)
@@ -273,6 +274,10 @@ default="auto"
         Bernoulli for two classes, else Multinomial.
     log_marginal_likelihood_ : float
         Log evidence by Laplace's approximation, intercepts integrated out with a flat prior.
+    log_posterior_ : float
+        What was maximized: the log evidence plus the log prior of each active atom's variance.
+    degrees_of_freedom_ : float
+        How many weights the data determine, the intercepts not counted.
     certificate_ : Certificate
         ``max_gain``, ``gradient_norm`` and ``max_curvature`` over the whole dictionary.
     converged_ : bool
@@ -359,8 +364,8 @@ random_state, verbose
     relevance_vectors_ : ndarray of shape (n_active, n_features) or list of ndarray
         The relevance vectors.
     classes_, weights_, prior_variance_, intercept_, covariance_, likelihood_, \
-log_marginal_likelihood_, certificate_, converged_, n_iter_, solution_, posterior_, \
-n_features_in_, feature_names_in_
+log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, certificate_, converged_, n_iter_, \
+solution_, posterior_, n_features_in_, feature_names_in_
         As in `SparseBayesClassifier`.
 
     Examples

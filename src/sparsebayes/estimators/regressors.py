@@ -18,7 +18,8 @@ from sparsebayes.likelihoods import Likelihood, Poisson
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.solvers import sequential, working_set
+from sparsebayes.quadratic import OrthonormalQuadratic
+from sparsebayes.solvers import orthonormal, sequential, working_set
 
 FloatArray = NDArray[np.float64]
 
@@ -80,6 +81,8 @@ class _Regressor(RegressorMixin, Fitting):
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
             noise_variance=self.noise_variance,
+            noise_prior=self.noise_prior,
+            solver=self.solver,
             solve=partial(self._solve, rng),
             last=last if self.warm_start and isinstance(last, Regression) else None,
             random_state=rng,
@@ -89,6 +92,7 @@ class _Regressor(RegressorMixin, Fitting):
         fitted = {
             "noise_variance_": float(self.noise_variance or estimated),
             "log_marginal_likelihood_": result.log_evidence,
+            "log_posterior_": result.log_posterior,
         }
         self._keep(result.solution, posterior, fitted)
         self._last = result
@@ -110,14 +114,21 @@ class _Regressor(RegressorMixin, Fitting):
                 "to be the most probable one."
             )
         result = self._infer(X, t, weights, dictionary, likelihood)
-        fitted = {"log_marginal_likelihood_": result.log_evidence, "likelihood_": likelihood}
+        fitted = {
+            "log_marginal_likelihood_": result.log_evidence,
+            "log_posterior_": result.solution.state.objective,
+            "likelihood_": likelihood,
+        }
         self._keep(result.solution, result.posterior, fitted)
         return result.solution
 
     def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
         reporter = self._reporter(noise=True)
         settings = self._solver_settings(rng, reporter)
-        solver = sequential if "selection" in settings else working_set
+        solver: Any = sequential if "selection" in settings else working_set
+        if isinstance(problem.quad, OrthonormalQuadratic):
+            solver = orthonormal
+            del settings["n_restarts"]
         solution: Solution = solver.solve(problem, start=start, **settings)
         if reporter is not None:
             reporter.close(solution)
@@ -135,13 +146,20 @@ class _Regressor(RegressorMixin, Fitting):
         self.relevance_ = posterior.atoms.index[order]
         self.weights_ = posterior.weights
         self.prior_variance_ = posterior.weight_variance
-        self.covariance_ = posterior.covariance
         if isinstance(posterior.atoms, LinearAtoms):
             coef = np.zeros((posterior.atoms.count, *self.weights_.shape[1:]))
             coef[self.relevance_] = self.weights_
             self.coef_ = coef if coef.ndim == 1 else coef.T
         if hasattr(posterior.atoms, "centers"):
             self.relevance_vectors_ = posterior.atoms.centers[order]
+
+    @property
+    def covariance_(self) -> FloatArray:
+        """Posterior covariance of the weights, computed when it is asked for."""
+        if not hasattr(self, "posterior_"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        covariance: FloatArray = self.posterior_.covariance
+        return covariance
 
     def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict the target.
@@ -261,15 +279,22 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         dictionary, where a flat prior keeps one irrelevant atom in three.
     noise_variance : float or None, default=None
         Variance of the noise; None estimates it.
+    noise_prior : None, (g, h) or InverseGamma, default=None
+        Inverse-gamma prior of a noise variance that is estimated, worth 2 (g + 1) observations
+        whose squares sum to 2 h, in units of y squared. None is a flat prior; Schmolck & Everson
+        (2007) take (1e-4, 1e-4).
     likelihood : {"gaussian", "poisson"} or Likelihood, default="gaussian"
         How targets vary around the function: with normal noise; as counts whose rate is the
         exponential of the function; or as an object of `sparsebayes.likelihoods`, or one of your
         own, with one latent function says. All but "gaussian" are fitted by Laplace's
         approximation, to one target, and have no ``noise_variance``.
-    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic"}, \
-default="auto"
-        "auto" is "working-set"; "sequential" is Tipping & Faul (2003), for comparison, with the
-        greatest increase, a random atom or the next in order as its next move.
+    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic", \
+"orthonormal"}, default="auto"
+        "sequential" is Tipping & Faul (2003), for comparison, with the greatest increase, a random
+        atom or the next in order as its next move. "orthonormal" is the closed form for a
+        dictionary that is orthonormal on X, and stays so where an intercept is fitted: the global
+        maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where that
+        applies, else "working-set".
     tol : float, default=1e-6
         Gain, in nats, that the certificate may leave on the table.
     max_iter : int, default=10_000
@@ -307,6 +332,13 @@ default="auto"
     log_marginal_likelihood_ : float
         Log evidence, the intercept integrated out with a flat prior; by Laplace's approximation
         unless the likelihood is "gaussian".
+    log_posterior_ : float
+        What was maximized: the log evidence, plus the log of the prior of each active atom's
+        variance, plus that of the noise variance where it has one. Schmolck & Everson (2007, eq.
+        60) also subtract ``Smoothness(c).log_normalizer(noise)`` for each active atom.
+    degrees_of_freedom_ : float
+        Trace of the matrix that smooths a target, the intercept's one not counted: how many weights
+        the data determine.
     certificate_ : Certificate
         ``max_gain``, ``gradient_norm`` and ``max_curvature`` over the whole dictionary.
     converged_ : bool
@@ -352,6 +384,7 @@ default="auto"
         fit_intercept: bool = True,
         prior: Any = "auto",
         noise_variance: float | None = None,
+        noise_prior: Any = None,
         likelihood: Any = "gaussian",
         solver: str = "auto",
         tol: float = 1e-6,
@@ -365,6 +398,7 @@ default="auto"
         self.fit_intercept = fit_intercept
         self.prior = prior
         self.noise_variance = noise_variance
+        self.noise_prior = noise_prior
         self.likelihood = likelihood
         self.solver = solver
         self.tol = tol
@@ -400,8 +434,8 @@ class RVR(_Regressor, OnKernel):
         Further parameters of a callable or a scikit-learn kernel.
     centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where kernels sit: the training rows, that many k-means centers, or these points.
-    fit_intercept, prior, noise_variance, likelihood, solver, tol, max_iter, n_restarts, \
-warm_start, random_state, verbose
+    fit_intercept, prior, noise_variance, noise_prior, likelihood, solver, tol, max_iter, \
+n_restarts, warm_start, random_state, verbose
         As in `SparseBayesRegressor`; here prior="auto" is "flat".
 
     Attributes
@@ -411,8 +445,8 @@ warm_start, random_state, verbose
     relevance_vectors_ : ndarray of shape (n_active, n_features)
         The relevance vectors.
     weights_, prior_variance_, intercept_, noise_variance_, likelihood_, covariance_, \
-log_marginal_likelihood_, certificate_, converged_, n_iter_, solution_, posterior_, \
-n_features_in_, feature_names_in_
+log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, certificate_, converged_, n_iter_, \
+solution_, posterior_, n_features_in_, feature_names_in_
         As in `SparseBayesRegressor`.
 
     Examples
@@ -440,6 +474,7 @@ n_features_in_, feature_names_in_
         fit_intercept: bool = True,
         prior: Any = "auto",
         noise_variance: float | None = None,
+        noise_prior: Any = None,
         likelihood: Any = "gaussian",
         solver: str = "auto",
         tol: float = 1e-6,
@@ -458,6 +493,7 @@ n_features_in_, feature_names_in_
         self.fit_intercept = fit_intercept
         self.prior = prior
         self.noise_variance = noise_variance
+        self.noise_prior = noise_prior
         self.likelihood = likelihood
         self.solver = solver
         self.tol = tol
