@@ -9,7 +9,10 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from sparsebayes.problem import Certificate
 
 
 def say(text: str) -> None:
@@ -34,6 +37,25 @@ def item(name: str, text: str) -> None:
         The right column.
     """
     print(f"  {name:<14}{text}")
+
+
+def show_certificate(certificate: Certificate, converged: bool) -> None:
+    """Write what is certain about an answer to stdout.
+
+    Parameters
+    ----------
+    certificate : Certificate
+        Of a solution.
+    converged : bool
+        Whether it holds.
+    """
+    item(
+        "certificate",
+        f"no single change of an atom gains more than {certificate.max_gain:.1e} nats"
+        if converged
+        else f"not reached: a change would still gain {certificate.max_gain:.1e} nats",
+    )
+    item("", f"gradient {certificate.gradient_norm:.1e}, curvature {certificate.max_curvature:.1e}")
 
 
 def counted(count: int, noun: str) -> str:

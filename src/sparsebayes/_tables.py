@@ -29,6 +29,7 @@ __all__ = [
     "TableError",
     "check_folder",
     "check_output",
+    "check_picture",
     "open_table",
     "read_labels",
     "read_numbers",
@@ -39,6 +40,7 @@ __all__ = [
 _DELIMITED = (".csv", ".tsv")
 _PARQUET = (".parquet", ".pq")
 _SUFFIXES = _DELIMITED + _PARQUET
+_PICTURES = (".pdf", ".png", ".svg")
 
 Column = NDArray[Any]
 
@@ -231,6 +233,24 @@ def check_folder(path: str) -> None:
         raise TableError(f"{path}: no such folder {folder}")
     if not os.access(folder, os.W_OK) and not os.path.exists(path):
         raise TableError(f"{path}: the folder {folder} is not writable")
+
+
+def check_picture(path: str) -> None:
+    """Refuse a picture that matplotlib is not asked to draw.
+
+    Parameters
+    ----------
+    path : str
+        Where it is to be written.
+
+    Raises
+    ------
+    TableError
+        For another suffix, or a place where no file can be made.
+    """
+    if Path(path).suffix.lower() not in _PICTURES:
+        raise TableError(f"{path}: use one of the suffixes {', '.join(_PICTURES)}")
+    check_folder(path)
 
 
 def write_table(path: str | None, columns: dict[str, Column]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: ``sparsebayes demo``, ``fit`` and ``predict``.
+"""The command line: ``sparsebayes demo``, ``fit``, ``predict`` and ``denoise``.
 
 Only the standard library is imported before a command runs: help and usage errors are instant.
 """
@@ -13,18 +13,20 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsebayes._arguments import parser
-from sparsebayes._console import counted, item, progress, say, warnings_as_lines
+from sparsebayes._console import counted, item, progress, say, show_certificate, warnings_as_lines
 
 if TYPE_CHECKING:
     from sparsebayes._tables import Table
 
 __all__ = ["main"]
 
-_PICTURES = (".pdf", ".png", ".svg")
+_LESS_MEMORY = {
+    "fit": ": use fewer rows, or --kernel none",
+    "denoise": ": cut the signal into pieces, or fill in its gaps beforehand",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         place = f"{error.filename}: " if error.filename else ""
         say(f"error: {place}{error.strerror or error}")
     except MemoryError:
-        say("error: not enough memory: use fewer rows, or --kernel none")
+        say(f"error: not enough memory{_LESS_MEMORY.get(arguments.command, '')}")
     except (ArithmeticError, TypeError, ValueError) as error:
         say(f"error: {error}")
     else:
@@ -75,9 +77,7 @@ def _demo(arguments: argparse.Namespace) -> None:
     from sparsebayes import _tables
 
     picture: str = arguments.output
-    if Path(picture).suffix.lower() not in _PICTURES:
-        raise _tables.TableError(f"{picture}: use one of the suffixes {', '.join(_PICTURES)}")
-    _tables.check_folder(picture)
+    _tables.check_picture(picture)
     from sparsebayes._demo import draw, run_demo
 
     demo = run_demo(arguments.seed)
@@ -283,20 +283,19 @@ def _common(arguments: argparse.Namespace) -> dict[str, Any]:
 def _summarize(model: Any, size: int, noise_remark: str = "") -> None:
     from sparsebayes._labels import shown
 
-    certificate = model.certificate_
     item("atoms kept", f"{model.posterior_.atoms.size} of {size}")
     if hasattr(model, "classes_"):
         item("classes", shown(model.classes_))
     else:
         item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
     item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
-    item(
-        "certificate",
-        f"no single change of an atom gains more than {certificate.max_gain:.1e} nats"
-        if model.converged_
-        else f"not reached: a change would still gain {certificate.max_gain:.1e} nats",
-    )
-    item("", f"gradient {certificate.gradient_norm:.1e}, curvature {certificate.max_curvature:.1e}")
+    show_certificate(model.certificate_, model.converged_)
 
 
-_COMMANDS = {"demo": _demo, "fit": _fit, "predict": _predict}
+def _denoise(arguments: argparse.Namespace) -> None:
+    from sparsebayes._denoise_command import run
+
+    run(arguments)
+
+
+_COMMANDS = {"demo": _demo, "fit": _fit, "predict": _predict, "denoise": _denoise}

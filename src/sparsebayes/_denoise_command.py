@@ -1,0 +1,246 @@
+"""The command ``sparsebayes denoise``: signals of a file in, the same without noise out."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import difflib
+import importlib.util
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pywt
+from numpy.typing import NDArray
+
+from sparsebayes._console import counted, item, progress, say, show_certificate
+from sparsebayes._files import atomic_write
+from sparsebayes._settings import resolve_prior
+from sparsebayes._signal_files import (
+    SignalFile,
+    check_output,
+    check_std,
+    open_signal,
+    write_signal,
+    write_std,
+)
+from sparsebayes._tables import check_folder, check_picture
+from sparsebayes.problem import Certificate
+from sparsebayes.signals import Denoised, denoise
+
+Array = NDArray[np.float64]
+
+_MOST_LINES = 12  # of channels in the summary
+_MOST_PANELS = 6
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Denoise a file.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        Of the parser's command ``denoise``.
+    """
+    source = _checked(arguments)
+    for remark in source.remarks:
+        say(f"note: {source.path}: {remark}")
+    started = time.perf_counter()
+    with contextlib.nullcontext() if arguments.quiet else progress():
+        found = _denoise_all(source, arguments)
+        std = {name: _std(source, name, found) for name in source.channels if arguments.std}
+    seconds = time.perf_counter() - started
+    _say_constant(source, found)
+    clean = {name: _clean(source, name, found) for name in source.channels}
+    for remark in write_signal(source, arguments.output, clean):
+        say(f"warning: {arguments.output}: {remark}")
+    if arguments.std:
+        write_std(source, arguments.std, std)
+    if arguments.plot:
+        _draw(source, found, arguments.plot)
+    if not arguments.quiet:
+        _summarize(source, found, arguments, seconds)
+
+
+def _checked(arguments: argparse.Namespace) -> SignalFile:
+    """Read the file, and refuse whatever will not work before any work is done."""
+    for path in arguments.output, arguments.std:
+        if path is not None:
+            check_folder(path)
+    if arguments.plot is not None:
+        check_picture(arguments.plot)
+        if importlib.util.find_spec("matplotlib") is None:
+            raise ValueError('--plot needs matplotlib: pip install "sparsebayes[plot]"')
+    _check_wavelet(arguments.wavelet)
+    resolve_prior(arguments.prior, None, 2, 2)
+    source = open_signal(arguments.data, columns=arguments.column, axis=arguments.axis)
+    check_output(source, arguments.output)
+    if arguments.std is not None:
+        check_std(source, arguments.std)
+    return source
+
+
+def _check_wavelet(name: str) -> None:
+    known = pywt.wavelist(kind="discrete")
+    if name.lower() in known:
+        return
+    close = difflib.get_close_matches(name.lower(), known, n=3)
+    hint = f"did you mean {', '.join(close)}?" if close else "some are haar, db4, sym8, coif3"
+    if name.lower() in pywt.wavelist(kind="continuous"):
+        raise ValueError(f"--wavelet: {name!r} is a continuous wavelet, a discrete one is needed")
+    raise ValueError(f"--wavelet: unknown discrete wavelet {name!r}; {hint}")
+
+
+def _denoise_all(source: SignalFile, arguments: argparse.Namespace) -> dict[str, Denoised]:
+    """Denoise every channel that is not constant."""
+    found = {}
+    count = len(source.channels)
+    for place, (name, values) in enumerate(source.channels.items(), 1):
+        if _is_constant(values):
+            continue
+        if count > 1:
+            print(f"{name}: {place} of {count}", file=sys.stderr)
+        try:
+            found[name] = denoise(
+                values,
+                arguments.wavelet,
+                arguments.prior,
+                arguments.noise_variance,
+                level=arguments.level,
+                verbose=0 if arguments.quiet else 1,
+            )
+        except ValueError as error:
+            which = f" {name!r}:" if count > 1 else ""
+            raise ValueError(f"{source.path}:{which} {error}") from None
+    return found
+
+
+def _is_constant(values: Array) -> bool:
+    seen = values[~np.isnan(values)]
+    return bool(np.all(seen == seen[0]))
+
+
+def _clean(source: SignalFile, name: str, found: dict[str, Denoised]) -> Array:
+    if name in found:
+        return found[name].signal
+    values = source.channels[name]
+    return np.where(np.isnan(values), np.nanmax(values), values)
+
+
+def _std(source: SignalFile, name: str, found: dict[str, Denoised]) -> Array:
+    return found[name].std if name in found else np.zeros_like(source.channels[name])
+
+
+def _say_constant(source: SignalFile, found: dict[str, Denoised]) -> None:
+    names = [name for name in source.channels if name not in found]
+    if not names:
+        return
+    if len(source.channels) == 1:
+        say(f"note: {source.path}: the signal is constant, it is written unchanged")
+        return
+    which = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
+    say(
+        f"note: {source.path}: {len(names)} of {len(source.channels)} signals are constant "
+        f"({which}), they are written unchanged"
+    )
+
+
+def _summarize(
+    source: SignalFile, found: dict[str, Denoised], arguments: argparse.Namespace, seconds: float
+) -> None:
+    known = arguments.noise_variance is not None
+    prior = arguments.prior
+    print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
+    first = next(iter(source.channels.values()))
+    size = " x ".join(map(str, first.shape))
+    count = len(source.channels)
+    several = f" in each of {counted(count, 'signal')}" if count > 1 else ""
+    rate = getattr(source, "rate", None)
+    item("samples", size + several + (f", {rate} a second" if rate else ""))
+    position = getattr(source, "position", None)
+    if position is not None:
+        item("positions", f"{position!r}, kept")
+    missing = sum(int(np.isnan(values).sum()) for values in source.channels.values())
+    if missing:
+        item("missing", f"{counted(missing, 'sample')}, filled in")
+    if len(found) == 1 and count == 1:
+        _show_one(next(iter(found.values())), known)
+    elif found:
+        _show_several(found, known)
+    if found:
+        show_certificate(_worst(found), all(one.converged for one in found.values()))
+    item("time", f"{seconds:.3f} s")
+    item("output", arguments.output)
+    if arguments.std:
+        item("std", arguments.std)
+    if arguments.plot:
+        item("picture", arguments.plot)
+
+
+def _show_one(found: Denoised, known: bool) -> None:
+    item("atoms kept", f"{found.n_atoms} of {found.coefficients.size} coefficients")
+    item("freedom", f"{found.degrees_of_freedom:.1f} degrees")
+    deviation = f"{found.noise_variance**0.5:.4g} standard deviation"
+    item("noise given" if known else "noise found", deviation)
+    item("log evidence", f"{found.log_marginal_likelihood:.3f}")
+
+
+def _show_several(found: dict[str, Denoised], known: bool) -> None:
+    ones = list(found.values())
+    if len(ones) > _MOST_LINES:
+        kept, size = sum(one.n_atoms for one in ones), sum(one.coefficients.size for one in ones)
+        item("atoms kept", f"{kept} of {size} coefficients")
+        item("freedom", f"{sum(one.degrees_of_freedom for one in ones):.1f} degrees")
+        noise = sorted(one.noise_variance**0.5 for one in ones)
+        span = f"{noise[0]:.4g}" if known else f"{noise[0]:.4g} to {noise[-1]:.4g}"
+        item("noise given" if known else "noise found", f"{span} standard deviation")
+        item("log evidence", f"{sum(one.log_marginal_likelihood for one in ones):.3f}")
+        return
+    rows = [("signal", "atoms kept", "freedom", "noise", "log evidence")] + [
+        (
+            name,
+            f"{one.n_atoms} of {one.coefficients.size}",
+            f"{one.degrees_of_freedom:.1f}",
+            f"{one.noise_variance**0.5:.4g}",
+            f"{one.log_marginal_likelihood:.3f}",
+        )
+        for name, one in found.items()
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print()
+    for row in rows:
+        name, *figures = (
+            text.rjust(width) if place else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  " + "  ".join([name, *figures]))
+    print()
+
+
+def _worst(found: dict[str, Denoised]) -> Certificate:
+    """The certificate of all signals together."""
+    each = [dataclasses.astuple(one.certificate) for one in found.values()]
+    return Certificate(*map(max, zip(*each, strict=True)))
+
+
+def _draw(source: SignalFile, found: dict[str, Denoised], path: str) -> None:
+    """Draw the signals, a panel each."""
+    from matplotlib.figure import Figure
+
+    names = list(found)[:_MOST_PANELS]
+    if len(found) > len(names):
+        say(f"note: {path}: only the first {len(names)} of {len(found)} signals are drawn")
+    if not names:
+        say(f"note: {path}: not drawn, there is nothing but constants")
+        return
+    # A Figure of its own rather than pyplot's: no window system is asked for.
+    figure = Figure(figsize=(8, 1.0 + 3.0 * len(names)), layout="constrained")
+    for place, name in enumerate(names):
+        axes = figure.add_subplot(len(names), 1, place + 1)
+        found[name].plot(ax=axes)
+        if len(source.channels) > 1:
+            axes.set_title(name)
+    with atomic_write(path) as file:
+        figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=120)
