@@ -43,10 +43,11 @@ def columns_of(products: Products, indices: Positions, block_bytes: int = BLOCK_
 def scatter(values: Floats, places: Positions, size: int) -> Floats:
     """Spread the columns of ``values`` over ``size`` places; those that meet are added."""
     whole = np.zeros((len(values), size))
-    if (np.diff(places) > 0).all():
+    if np.bincount(places).max(initial=0) <= 1:
         whole[:, places] = values
-    else:
-        np.add.at(whole.T, places, values.T)
+        return whole
+    for row, own in zip(whole, values, strict=True):
+        row[:] = np.bincount(places, own, minlength=size)
     return whole
 
 
