@@ -151,7 +151,7 @@ def test_clipped_samples_are_counted(run, tmp_path):
     beyond = int(np.sum((signal < 0) | (signal > 255)))
     assert beyond > 0
     assert code == 0
-    assert err.startswith("sparsebayes: warning: ")
+    assert err.startswith("sparsebayes: note: ")
     assert f"{beyond} of 512 numbers were beyond the range of 8 bits" in err
 
 
@@ -214,7 +214,9 @@ def test_uneven_positions_are_said(run, tmp_path):
 
 def test_a_picture_of_the_result(run, table, array, tmp_path):
     pytest.importorskip("matplotlib")
-    for number, path in enumerate([array, table]):
+    field = tmp_path / "field.npy"
+    np.save(field, square())
+    for number, path in enumerate([array, table, field]):
         picture = tmp_path / f"{number}.png"
         columns = ["--column", "x", "--column", "y"] if path is table else []
         output = ["--output", tmp_path / f"clean{path.suffix}", "--plot", picture]

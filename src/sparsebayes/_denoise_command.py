@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pywt
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     _say_constant(source, found)
     clean = {name: _clean(source, name, found) for name in source.channels}
     for remark in write_signal(source, arguments.output, clean):
-        say(f"warning: {arguments.output}: {remark}")
+        say(f"note: {arguments.output}: {remark}")
     if arguments.std:
         write_std(source, arguments.std, std)
     if arguments.plot:
@@ -235,12 +236,35 @@ def _draw(source: SignalFile, found: dict[str, Denoised], path: str) -> None:
     if not names:
         say(f"note: {path}: not drawn, there is nothing but constants")
         return
+    flat = found[names[0]].signal.ndim == 2
     # A Figure of its own rather than pyplot's: no window system is asked for.
-    figure = Figure(figsize=(8, 1.0 + 3.0 * len(names)), layout="constrained")
+    figure = Figure(figsize=(11 if flat else 8, 1.0 + 3.0 * len(names)), layout="constrained")
     for place, name in enumerate(names):
-        axes = figure.add_subplot(len(names), 1, place + 1)
-        found[name].plot(ax=axes)
-        if len(source.channels) > 1:
-            axes.set_title(name)
+        title = name if len(source.channels) > 1 else ""
+        if flat:
+            _draw_field(figure, len(names), place, title, found[name])
+            continue
+        axes = found[name].plot(ax=figure.add_subplot(len(names), 1, place + 1))
+        if title:
+            axes.set_title(f"{title}: {axes.get_title()}")
     with atomic_write(path) as file:
         figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=120)
+
+
+def _draw_field(figure: Any, rows: int, row: int, title: str, found: Denoised) -> None:
+    """Draw a picture before and after, and how sure that is, side by side."""
+    low, high = float(found.signal.min()), float(found.signal.max())
+    levels: dict[str, Any] = {"cmap": "gray", "vmin": low, "vmax": high}
+    for place, (label, values, style) in enumerate(
+        [
+            ("data", found.data, levels),
+            ("denoised", found.signal, levels),
+            ("standard deviation", found.std, {"cmap": "viridis"}),
+        ]
+    ):
+        axes = figure.add_subplot(rows, 3, 3 * row + place + 1)
+        image = axes.imshow(values, interpolation="nearest", **style)
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_title(f"{title}: {label}" if title else label)
+        figure.colorbar(image, ax=axes, shrink=0.7)
