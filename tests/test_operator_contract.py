@@ -99,6 +99,28 @@ class StepProducts:
         return (self.rows[:, None] >= self.index).sum(axis=0).astype(float)
 
 
+class SquaredSteps(Steps):
+    """The same with products of squares, as coarse as those of a Fourier transform are."""
+
+    def bind(self, X, *, sample_weight=None, random_state=None):
+        return SquaredStepAtoms(np.arange(N), N)
+
+
+class SquaredStepAtoms(StepAtoms):
+    def at(self, X):
+        return SquaredStepProducts(X[:, 0].astype(int), self.index)
+
+
+class SquaredStepProducts(StepProducts):
+    def squares(self, rows):
+        exact = self.analyze(rows)  # the atoms are zero or one
+        noise = np.random.default_rng(0).normal(size=exact.shape)
+        return exact + 1e-15 * np.abs(rows).sum(axis=1, keepdims=True) * noise
+
+    def squared_norms(self):
+        return None
+
+
 ROWS = np.arange(float(N))[:, None]
 SHUFFLED = np.random.default_rng(1).permutation(ROWS)
 SOME = SHUFFLED[: N // 2]
@@ -123,6 +145,7 @@ OPERATORS = {
     "cosines-without-a-claim": Operator(cosines()),
     "orthonormal-array": Operator(np.linalg.qr(A[:, 10:])[0], orthonormal=True),
     "steps": Union([Steps()]),
+    "squared-steps": Union([SquaredSteps()]),
 }
 UNIONS = {
     "operator-and-bias": FAST + Bias(),
@@ -347,6 +370,21 @@ def test_norms_whose_squares_leave_the_range_of_floats(scale):
             found = design.moments(None, center)
             np.testing.assert_allclose(found.norm / factor, plain.norm, rtol=1e-9)
             np.testing.assert_allclose(found.mean / factor, plain.mean, rtol=1e-9)
+
+
+def test_atoms_that_weights_nearly_hide():
+    """Fast sums of squares do not resolve them, nor may they see what is not there."""
+    atoms = SquaredSteps().bind(ROWS)
+    Phi = atoms.evaluate(ROWS)
+    for faint in (1e-12, 1e-30, 0.0):
+        weights = np.where(np.arange(N) < 20, 1.0, faint)
+        design = make_design(atoms, ROWS)
+        np.testing.assert_allclose(design.squares(weights[None])[0], weights @ Phi**2, rtol=1e-8)
+        for center in (False, True):
+            _, norm = defined_moments(Phi, weights, center)
+            norm[0] *= not center
+            found = design.moments(weights, center).norm
+            np.testing.assert_allclose(found, norm, rtol=1e-6)
 
 
 def peak_bytes(function):

@@ -19,6 +19,7 @@ from sparsebayes.dictionaries._products import (
     blocks,
     columns_of,
     products_at,
+    squares_of,
 )
 from sparsebayes.dictionaries._protocol import Products
 from sparsebayes.dictionaries.union import UnionAtoms
@@ -31,6 +32,7 @@ __all__ = ["OperatorDesign", "UnionDesign", "design_of_products"]
 _FEW_BYTES = 2**28  # a restriction up to this size is stored
 _CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
 _TINY_SQUARES = 1e-280
+_RESOLVED = 1e-6  # a fast sum of squares below this fraction of the largest is summed afresh
 # Filters are tabulated to 1e-11, and their errors add up over the levels of a transform: an atom
 # that varies less than this, relative to its norm, is meant to be constant.
 _CONSTANT = 1e-9
@@ -86,25 +88,30 @@ class OperatorDesign:
         norm is computed, as a difference would not tell its spread from rounding.
         """
         n, m = self.shape
-        known = self.products.squared_norms() if weights is None else None
-        if known is None:
-            return _finite(self._summed(np.arange(m), weights, center))
-        squares = np.array(known, dtype=np.float64)
-        mean, centered = np.zeros(m), squares
+        w = np.ones(n) if weights is None else weights
+        least = _TINY_SQUARES
+        squares = self.products.squared_norms() if weights is None else None
+        if squares is None:
+            found = squares_of(self.products, w[None])
+            if found is None:
+                return _finite(self._summed(np.arange(m), w, center))
+            squares = found[0]
+            least = max(least, _RESOLVED * float(np.max(squares, initial=0.0)))
+        mean, centered = np.zeros(m), np.asarray(squares)
         if center:
-            mean = self.correlate(np.ones((1, n)))[0] / n
+            total = float(w.sum())
+            mean = self.correlate(w[None])[0] / total
             with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                centered = squares - n * mean**2
-        unsure = ~(centered >= _CANCELLATION * squares) | ~np.isfinite(squares)
-        afresh = np.flatnonzero(unsure | (squares < _TINY_SQUARES))
-        norm = np.sqrt(np.where(unsure, 0.0, centered))
-        exact = self._summed(afresh, None, center)
+                centered = squares - total * mean**2
+        sure = np.isfinite(squares) & (squares >= least) & (centered >= _CANCELLATION * squares)
+        norm = np.sqrt(np.where(sure, centered, 0.0))
+        afresh = np.flatnonzero(~sure)
+        exact = self._summed(afresh, w, center)
         mean[afresh], norm[afresh] = exact.mean, exact.norm
         return _finite(Moments(mean, norm))
 
-    def _summed(self, indices: IndexArray, weights: FloatArray | None, center: bool) -> Moments:
+    def _summed(self, indices: IndexArray, w: FloatArray, center: bool) -> Moments:
         n, m = self.shape
-        w = np.ones(n) if weights is None else weights
         mean, norm = np.zeros(indices.size), np.zeros(indices.size)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for part in blocks(indices.size, max(n, m), self.block_bytes):
@@ -114,11 +121,17 @@ class OperatorDesign:
     def squares(self, rows: FloatArray) -> FloatArray:
         """Return ``rows @ Phi**2``: shape (k, M)."""
         n, m = self.shape
-        total = np.empty((len(rows), m))
-        for part in blocks(m, max(n, m), self.block_bytes):
-            atoms = self.columns(np.arange(part.start, part.stop))
+        found = squares_of(self.products, rows)
+        total = np.empty((len(rows), m)) if found is None else found
+        afresh = np.arange(m)
+        if found is not None:
+            size = np.abs(total)
+            lost = size < _RESOLVED * size.max(axis=1, initial=0.0, keepdims=True)
+            afresh = np.flatnonzero(lost.any(axis=0))
+        for part in blocks(afresh.size, max(n, m), self.block_bytes):
+            atoms = self.columns(afresh[part])
             atoms *= atoms
-            total[:, part] = rows @ atoms.T
+            total[:, afresh[part]] = rows @ atoms.T
         return total
 
     def restrict(self, indices: IndexArray) -> Design:

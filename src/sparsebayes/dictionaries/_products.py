@@ -40,6 +40,19 @@ def columns_of(products: Products, indices: Positions, block_bytes: int = BLOCK_
     return columns
 
 
+def squares_of(products: Products, rows: Floats) -> Floats | None:
+    """Products with the squares of all atoms, (k, N) to (k, M), if they are to be had."""
+    if isinstance(products, SomeColumns):
+        whole = squares_of(products.products, rows)
+        return None if whole is None else whole[:, products.indices]
+    if isinstance(products, SomeRows):
+        spread = scatter(rows, products.rows, products.products.shape[0])
+        return squares_of(products.products, spread)
+    if not hasattr(products, "squares"):
+        return None
+    return np.array(products.squares(rows), dtype=np.float64)
+
+
 def scatter(values: Floats, places: Positions, size: int) -> Floats:
     """Spread the columns of ``values`` over ``size`` places; those that meet are added."""
     whole = np.zeros((len(values), size))

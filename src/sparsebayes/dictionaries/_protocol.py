@@ -60,6 +60,10 @@ class Products(Protocol):
 
     Atoms that are faster as a transform than as a matrix have one more method,
     ``at(X) -> Products``; a fit then evaluates only the few atoms it needs one by one.
+
+    Where samples have weights, and for classes and counts, norms are weighted. They are summed
+    over all columns, in blocks, unless there is one more method here: ``squares(rows)``, products
+    of rows (k, N) with the squares of all atoms, (k, M).
     """
 
     @property
