@@ -12,7 +12,7 @@ import pywt
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsebayes import _wavelet_plans
-from sparsebayes._wavelet_transforms import MODES, Transform, squared_synthesis
+from sparsebayes._wavelet_transforms import MODES, Transform, squared_analysis, squared_synthesis
 
 ALL = pywt.wavelist(kind="discrete")
 ORTHONORMAL = [name for name in ALL if pywt.Wavelet(name).orthogonal and name != "dmey"]
@@ -191,26 +191,33 @@ def test_the_matrix_for_coarse_levels_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("name", ["haar", "sym3", "sym8", "db38", "bior3.1", "bior4.4", "dmey"])
 def test_squares_of_atoms(name, mode):
     rng = np.random.default_rng(5)
-    for shape in LENGTHS + SHAPES:
+    # With zeros beyond its ends an image has far more coefficients than samples.
+    shapes = LENGTHS + [(401,)] + (SHAPES if mode == "periodization" else [(1, 9), (3, 5)])
+    for shape in shapes:
         for level in {None, 0, min(1, max(shape).bit_length() - 1)}:
             transform = Transform(name, shape, level, mode)
+            atoms = matrix(transform)
             v = rng.exponential(size=transform.size) * (rng.random(transform.size) < 0.6)
-            atoms = transform.synthesize(np.eye(transform.size))
-            expected = np.tensordot(v, atoms**2, axes=1)
-            assert_allclose(squared_synthesis(transform, v), expected, atol=1e-11)
+            assert_allclose(squared_synthesis(transform, v).ravel(), v @ atoms**2, atol=1e-11)
+            w = rng.exponential(size=shape) * (rng.random(shape) < 0.6)
+            assert_allclose(squared_analysis(transform, w), atoms**2 @ w.ravel(), atol=1e-11)
 
 
-def test_squares_of_more_samples_than_are_worked_out_at_a_time():
-    n = 2**15 + 3
+@pytest.mark.parametrize("n", [2**15, 2**15 + 3, 3 * 2**13 - 1])
+def test_squares_of_more_samples_than_are_worked_out_at_a_time(n):
     transform = Transform("sym8", (n,))
+    rng = np.random.default_rng(6)
+    some = np.concatenate((rng.choice(n, 40, replace=False), [0, 1, 2, n // 2, n - 1]))
+    c = np.zeros((len(some), n))
+    c[np.arange(len(some)), some] = 1.0
+    atoms = transform.synthesize(c) ** 2
     v = np.zeros(n)
-    some = np.random.default_rng(6).choice(n, 20, replace=False)
-    v[some] = 1.0 + np.arange(20)
-    c = np.zeros((20, n))
-    c[np.arange(20), some] = 1.0
-    expected = v[some] @ transform.synthesize(c) ** 2
-    assert_allclose(squared_synthesis(transform, v), expected, atol=1e-13)
+    v[some] = rng.exponential(size=len(some))
+    assert_allclose(squared_synthesis(transform, v), v[some] @ atoms, atol=1e-13)
     assert_allclose(squared_synthesis(transform, np.ones(n)), 1.0, rtol=1e-9)
+    w = rng.exponential(size=n)
+    assert_allclose(squared_analysis(transform, w)[some], atoms @ w, rtol=1e-11)
+    assert_allclose(squared_analysis(transform, np.ones(n)), 1.0, rtol=1e-9)
 
 
 def test_copies():
@@ -295,5 +302,7 @@ def test_bad_arrays():
     with pytest.raises(TypeError, match="real numbers"):
         transform.synthesize(["a"] * 8)
     for v in (np.ones(7), -np.ones(8), np.full(8, np.nan), np.full(8, np.inf)):
-        with pytest.raises(ValueError, match="variances must be 8 finite numbers"):
+        with pytest.raises(ValueError, match="variances must be finite, not negative"):
             squared_synthesis(transform, v)
+        with pytest.raises(ValueError, match="weights must be finite, not negative"):
+            squared_analysis(transform, v)

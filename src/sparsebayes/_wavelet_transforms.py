@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from sparsebayes._wavelet_plans import Block, Floats, Plan, deepest, filters, plan
 from sparsebayes._wavelet_plans import analyze as _analyze
 from sparsebayes._wavelet_plans import synthesize as _synthesize
-from sparsebayes._wavelet_variances import squares
+from sparsebayes._wavelet_variances import squared_norms as sums_over_positions
+from sparsebayes._wavelet_variances import variances as sums_over_atoms
 
 MODES = ("periodization", "zero")
 
@@ -78,13 +79,16 @@ class Transform:
     mode: str = "periodization"
 
     def __post_init__(self) -> None:
-        shape = _checked_shape(self.shape)
+        shape = checked_shape(self.shape)
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, but it is {self.mode!r}")
         name = checked_name(self.name)
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "level", _checked_level(self.level, name, shape, self.mode))
+        level = checked_level(self.level, shape)
+        if level is None:
+            level = deepest(shape) if self.mode == "periodization" else advised_level(name, shape)
+        object.__setattr__(self, "level", level)
 
     @property
     def size(self) -> int:
@@ -123,8 +127,8 @@ class Transform:
         array of shape (M,) or (k, M)
             Coefficients.
         """
-        a = _real(arrays)
-        self._check(a.shape, self.shape)
+        a = real(arrays)
+        check_array(a.shape, self.shape)
         return _analyze(self._plan, a)
 
     def synthesize(self, coefficients: ArrayLike) -> Floats:
@@ -140,19 +144,13 @@ class Transform:
         array of the transform's shape, or with an axis of k in front
             Signals or images.
         """
-        c = _real(coefficients)
-        self._check(c.shape, (self._plan.size,))
+        c = real(coefficients)
+        check_array(c.shape, (self._plan.size,))
         return _synthesize(self._plan, c)
 
-    def _check(self, shape: tuple[int, ...], own: tuple[int, ...]) -> None:
-        if shape not in (own, (*shape[:1], *own)):
-            sizes = ", ".join(map(str, own))
-            raise ValueError(
-                f"expected an array of shape ({sizes}) or (k, {sizes}), but its shape is {shape}"
-            )
 
-
-def _checked_shape(shape: Any) -> tuple[int, ...]:
+def checked_shape(shape: Any) -> tuple[int, ...]:
+    """Check the shape of a signal or image; one integer is the length of a signal."""
     sizes = (shape,) if isinstance(shape, Integral) else shape
     whole = isinstance(sizes, (tuple, list)) and all(
         isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1 for n in sizes
@@ -162,13 +160,11 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in sizes)
 
 
-def _checked_level(level: Any, name: str, shape: tuple[int, ...], mode: str) -> int:
-    most = deepest(shape)
+def checked_level(level: Any, shape: tuple[int, ...]) -> int | None:
+    """Check the number of levels; None, for a default, stays."""
     if level is None:
-        if mode == "periodization":
-            return most
-        length = filters(name).synthesis.dec_len
-        return min(pywt.dwt_max_level(n, length) for n in shape if n > 1) if most else 0
+        return None
+    most = deepest(shape)
     if isinstance(level, bool) or not isinstance(level, Integral) or int(level) < 0:
         raise ValueError(f"level must be None or an integer, 0 or more, but it is {level!r}")
     if int(level) > most:
@@ -177,7 +173,23 @@ def _checked_level(level: Any, name: str, shape: tuple[int, ...], mode: str) -> 
     return int(level)
 
 
-def _real(values: ArrayLike) -> Floats:
+def advised_level(name: str, shape: tuple[int, ...]) -> int:
+    """Levels whose wavelets are no longer than the signal; PyWavelets' advice."""
+    taps = filters(name).synthesis.rec_len
+    return min((pywt.dwt_max_level(n, taps) for n in shape if n > 1), default=0)
+
+
+def check_array(shape: tuple[int, ...], own: tuple[int, ...]) -> None:
+    """Refuse an array whose shape is neither `own` nor has one axis more in front."""
+    if shape not in (own, (*shape[:1], *own)):
+        sizes = ", ".join(map(str, own))
+        raise ValueError(
+            f"expected an array of shape ({sizes}) or (k, {sizes}), but its shape is {shape}"
+        )
+
+
+def real(values: ArrayLike) -> Floats:
+    """Real numbers as float64, without a copy where they are."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"real numbers are needed, but the array is of type {array.dtype}")
@@ -206,9 +218,38 @@ def squared_synthesis(transform: Transform, variances: ArrayLike) -> Floats:
     >>> squared_synthesis(Transform("haar", (4,)), [1.0, 0.0, 2.0, 0.0])
     array([1.25, 1.25, 0.25, 0.25])
     """
-    v = _real(variances)
-    if v.shape != (transform.size,) or not (v >= 0).all() or not np.isfinite(v).all():
-        raise ValueError(
-            f"variances must be {transform.size} finite numbers, none of them negative"
-        )
-    return squares(transform._plan, v)
+    v = _not_negative(variances, (transform.size,), "variances")
+    return sums_over_atoms(transform._plan, v)
+
+
+def squared_analysis(transform: Transform, weights: ArrayLike) -> Floats:
+    """Squared norms of all atoms where samples have weights: the adjoint of `squared_synthesis`.
+
+    Parameters
+    ----------
+    transform : Transform
+        The transform.
+    weights : array of the transform's shape
+        Of the samples, none negative; zero where one is missing.
+
+    Returns
+    -------
+    array of shape (M,)
+        The sums of ``weights * atom_j ** 2``, without forming the atoms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes._wavelet_transforms import Transform, squared_analysis
+    >>> squared_analysis(Transform("haar", (4,)), [1.0, 1.0, 1.0, 0.0])
+    array([0.75, 0.75, 1.  , 0.5 ])
+    """
+    w = _not_negative(weights, transform.shape, "weights")
+    return sums_over_positions(transform._plan, w)
+
+
+def _not_negative(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
+    found = real(values)
+    if found.shape != shape or not (found >= 0).all() or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite, not negative and of shape {shape}")
+    return found
