@@ -25,6 +25,8 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _ROUGH_LARGE = 0.2  # the same in a large dictionary
+_STEP_WORK = 5e5  # of a Newton step whose atoms are few, as the cube of a number of atoms
+_SCREEN_WORK = 1e3  # of a screen, for each atom, as the square of one
 _LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
@@ -38,13 +40,15 @@ class Run:
     large: bool  # structure is sought in a sample of the dictionary
     patient: bool = False  # restarts were asked for: the optimum matters more than the time
     iterations: int = 0
+    work: float = 0.0  # about proportional to the time spent
+    allowance: float = np.inf  # work at which a detour is given up
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None
 
     @property
     def exhausted(self) -> bool:
-        """Whether max_iter is used up."""
-        return self.iterations >= self.max_iter
+        """Whether max_iter or the work allowed is used up."""
+        return self.iterations >= self.max_iter or self.work >= self.allowance
 
     @property
     def rough(self) -> float:
@@ -60,6 +64,11 @@ class Run:
         if self.report is not None:
             self.report(line)
 
+    def spend(self, steps: int, size: int) -> None:
+        """Count steps on ``size`` atoms, each of which factorizes their matrix."""
+        self.iterations += steps
+        self.work += steps * (size**3 + _STEP_WORK)
+
     def screen(self, state: State) -> Screen:
         """Screen the dictionary, unless this very state is the last that was screened."""
         last = self._screened
@@ -70,7 +79,9 @@ class Run:
             or last[1].noise_var != state.noise_var
             or not np.array_equal(last[1].active, state.active)
         ):
-            statistics = screen(self.problem.quad, self.problem.hyperprior, state)
+            quad = self.problem.quad
+            statistics = screen(quad, self.problem.hyperprior, state)
+            self.work += quad.size * (state.active.size**2 + _SCREEN_WORK)
             last = self._screened = self.problem, state, statistics
         return last[2]
 
@@ -81,7 +92,7 @@ class Run:
         budget = max(1, min(100, self.max_iter - self.iterations))
         gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
         end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
-        self.iterations += end.steps + 1
+        self.spend(end.steps + 1, active.size)
         return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
 
 
@@ -109,6 +120,7 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
         if best <= tol:
             break
         added, v_added = additions(problem, state, statistics, gains, tol)
+        run.work += added.size * problem.quad.n * problem.quad.size  # their columns of G
         active = np.concatenate([state.active, added])
         v = np.concatenate([state.v, v_added])
         try:

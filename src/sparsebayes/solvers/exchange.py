@@ -186,13 +186,13 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
     gram = problem.quad.gram(active)
+    run.spend(_EM_STEPS, active.size)
     for _ in range(_EM_STEPS if active.size else 0):
         d, power = _spread(gram, v, noise_var)
         v = v * (power / problem.n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
         keep = np.flatnonzero(v > 1e-6 * noise_var)
         if keep.size < v.size:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
-    run.iterations += _EM_STEPS
     trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
     if noise.estimated and how.hold:
         held = Noise(noise_var, False, noise.floor)

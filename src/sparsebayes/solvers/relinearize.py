@@ -30,8 +30,8 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
+from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.settling import FARTHEST, Fit, settle
-from sparsebayes.solvers.working_set import SAMPLE
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

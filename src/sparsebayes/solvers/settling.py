@@ -21,8 +21,8 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
+from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.newton import derivatives, newton
-from sparsebayes.solvers.working_set import SAMPLE
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -18,25 +18,22 @@ from numpy.typing import NDArray
 
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
-from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
+from sparsebayes.solvers.explore import SAMPLE, explore, start_var
 from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.relaxation import relaxed
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["SAMPLE", "solve"]
+__all__ = ["solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
-_COARSE = 3.0  # nats left on the table in a sample of a large dictionary
-_GROWN = 0.3  # the same while the noise is held, in the whole of a small one
-_FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FINE = 1e-3  # nats left on the table where optima are compared
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
 _POOL = 200  # atoms closest to entering that a large dictionary's finish first looks at
 _POOLS = 3  # how often
-SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
 def solve(
@@ -95,45 +92,14 @@ def solve(
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
             good = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
-            good = _explore(run, noise, max(noise.var, _FIXED * problem.power), rng)
+            good = explore(run, noise, start_var(run, noise), rng)
+            good = relaxed(run, good, noise, rng)
         good = _restarts(run, good, noise, n_restarts, rng)
         return _finish(run, good, noise, tol)
     except Breakdown:
         certificate, _ = certify(problem, good, noise)
         whole = replace(run, problem=problem)
         return _solution(whole, good, noise, Status.BREAKDOWN, certificate)
-
-
-def _explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
-    """Find the structure: grow with the noise held, release it, exchange.
-
-    With a large dictionary this is done on a sample of it whose Gram matrix is small: atoms that
-    correlate with the targets, and atoms drawn at random for what only shows later.
-    """
-    quad = run.problem.quad
-    sample = None
-    if run.large:
-        sample = _sample(quad, rng)
-        run.problem = replace(run.problem, quad=quad.gram(sample))
-    state = empty_state(run.problem, held_var)
-    if noise.estimated or held_var != noise.var:
-        held = Noise(held_var, False, noise.floor)
-        state = climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
-    state = climb(run, state, noise, _COARSE if run.large else run.rough, "climb")
-    if sample is not None:
-        run.problem = replace(run.problem, quad=quad)
-        active = sample[state.active]
-        state = refresh(quad, run.problem.hyperprior, active, state.v, state.noise_var)
-        state = climb(run, state, noise, run.rough, "climb")
-    return exchange_rounds(run, state, noise, run.rough)
-
-
-def _sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
-    power = np.einsum("ij,ij->i", quad.g, quad.g)
-    best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
-    rest = np.setdiff1d(np.flatnonzero(quad.diag), best)
-    drawn = rng.choice(rest, min(SAMPLE - best.size, rest.size), replace=False)
-    return np.sort(np.concatenate([best, drawn]))
 
 
 def _restarts(
@@ -164,7 +130,7 @@ def _restarts(
 def _fresh(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State | None:
     problem = run.problem
     try:
-        return _explore(run, noise, held_var, rng)
+        return explore(run, noise, held_var, rng)
     except Breakdown:
         return None
     finally:
