@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_DICTIONARIES = ("Bias", "Kernel", "Linear", "Operator", "Union")
+_DICTIONARIES = ("Bias", "Kernel", "Linear", "Operator", "StationaryWavelet", "Union", "Wavelet")
 _HYPERPRIORS = ("Flat", "InverseGamma", "Smoothness")
 _LIKELIHOODS = ("Bernoulli", "Gaussian", "Multinomial", "Poisson")
 _LONGEST_ARRAY = 1000

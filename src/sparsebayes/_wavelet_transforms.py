@@ -148,6 +148,18 @@ class Transform:
         check_array(c.shape, (self._plan.size,))
         return _synthesize(self._plan, c)
 
+    def squared_analysis(self, rows: Floats) -> Floats:
+        """Sums of squares of each atom over positions with weights: (..., *shape) to (..., M)."""
+        check_array(rows.shape, self.shape)
+        if rows.ndim == len(self.shape):
+            return sums_over_positions(self._plan, rows)
+        found = [sums_over_positions(self._plan, row) for row in rows]
+        return np.array(found).reshape(len(rows), self.size)
+
+    def squared_synthesis(self, variances: Floats) -> Floats:
+        """Sum of all atoms squared, with weights: (M,) to the transform's shape."""
+        return sums_over_atoms(self._plan, variances)
+
 
 def checked_shape(shape: Any) -> tuple[int, ...]:
     """Check the shape of a signal or image; one integer is the length of a signal."""
@@ -219,7 +231,7 @@ def squared_synthesis(transform: Transform, variances: ArrayLike) -> Floats:
     array([1.25, 1.25, 0.25, 0.25])
     """
     v = _not_negative(variances, (transform.size,), "variances")
-    return sums_over_atoms(transform._plan, v)
+    return transform.squared_synthesis(v)
 
 
 def squared_analysis(transform: Transform, weights: ArrayLike) -> Floats:
@@ -245,7 +257,7 @@ def squared_analysis(transform: Transform, weights: ArrayLike) -> Floats:
     array([0.75, 0.75, 1.  , 0.5 ])
     """
     w = _not_negative(weights, transform.shape, "weights")
-    return sums_over_positions(transform._plan, w)
+    return transform.squared_analysis(w)
 
 
 def _not_negative(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:

@@ -11,6 +11,7 @@ from sparsebayes.dictionaries.kernels import Kernel
 from sparsebayes.dictionaries.linear import Linear
 from sparsebayes.dictionaries.operators import Operator
 from sparsebayes.dictionaries.union import Union, atoms_from_spec
+from sparsebayes.dictionaries.wavelets import StationaryWavelet, Wavelet
 
 __all__ = [
     "Atoms",
@@ -20,6 +21,8 @@ __all__ = [
     "Linear",
     "Operator",
     "Products",
+    "StationaryWavelet",
     "Union",
+    "Wavelet",
     "atoms_from_spec",
 ]

@@ -32,6 +32,7 @@ from sparsebayes.dictionaries.bias import BiasAtoms
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.linear import LinearAtoms, PrecomputedAtoms
 from sparsebayes.dictionaries.operators import MatrixAtoms
+from sparsebayes.dictionaries.wavelets import WaveletAtoms
 
 _DEEPEST = 50
 
@@ -308,6 +309,8 @@ def _from_spec(spec: Any, arrays: Mapping[str, NDArray[Any]], depth: int) -> Ato
             return KernelAtoms.from_spec(spec, arrays)
         case "operator":
             return MatrixAtoms.from_spec(spec, arrays)
+        case "wavelet" | "stationary-wavelet":
+            return WaveletAtoms.from_spec(spec, arrays)
         case "union":
             return UnionAtoms.from_spec(spec, arrays, depth)
     raise ValueError(f"stored atoms of unknown kind {kind!r}")
