@@ -15,6 +15,7 @@ from sparsebayes.design import make_design
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State, inverse_factor
+from sparsebayes.implicit import SampledState
 from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
@@ -143,6 +144,8 @@ def regress(
         solution = solve(Problem(given, hyperprior, noise_var), start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
+    if isinstance(solution.state, SampledState):
+        raise TypeError("a posterior that was only sampled is none that an estimator can keep.")
     posterior = _posterior(
         solution.state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single
     )

@@ -10,6 +10,7 @@ import numpy as np
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.engine import Screen, State, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.implicit import SampledState
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.newton import Noise, curvature, derivatives
 
@@ -34,6 +35,10 @@ class Status(enum.Enum):
     """How a fit ended; the text is the advice."""
 
     CONVERGED = "converged: no single change of the model gains anything."
+    SETTLED = (
+        "settled: neither the weights nor the noise change any more. The certificate's gain and "
+        "gradient are estimates from draws of the posterior, its curvature is not known."
+    )
     COLLAPSED = (
         "the model explains the data almost completely and the noise estimate has collapsed: it is "
         'probably overfitted. Use a stronger prior (prior="bic" or "ric"), give noise_variance, or '
@@ -58,6 +63,9 @@ class Status(enum.Enum):
         "a factorization failed and the last good state was kept: the atoms are too nearly "
         "collinear. Use fewer or narrower atoms, or give noise_variance."
     )
+
+
+_GOOD = (Status.CONVERGED, Status.SETTLED)
 
 
 @dataclass(frozen=True)
@@ -97,16 +105,18 @@ class Problem:
             return Noise(self.noise_var, False, floor)
         return Noise(max(fraction * self.power, floor), True, floor)
 
-    def is_collapsed(self, state: State | DiagonalState) -> bool:
+    def is_collapsed(self, state: State | DiagonalState | SampledState) -> bool:
         """Whether an estimated noise has been explained away by nearly as many atoms as data."""
         return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * self.quad.n
 
-    def verdict(self, state: State | DiagonalState, noise: Noise, ended: Status) -> Status:
+    def verdict(
+        self, state: State | DiagonalState | SampledState, noise: Noise, ended: Status
+    ) -> Status:
         """Return the most useful advice about a state at which a solver ended."""
         if self.is_collapsed(state):
             return Status.COLLAPSED
         at_floor = noise.estimated and state.noise_var <= noise.floor * (1 + 1e-6)
-        return Status.NOISE_FLOOR if at_floor and ended is Status.CONVERGED else ended
+        return Status.NOISE_FLOOR if at_floor and ended in _GOOD else ended
 
 
 @dataclass(frozen=True)
@@ -145,7 +155,7 @@ class Certificate:
 class Solution:
     """What every solver returns."""
 
-    state: State | DiagonalState
+    state: State | DiagonalState | SampledState
     noise: Noise
     status: Status
     certificate: Certificate
