@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_predict
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes._counting import is_kernel_machine, takes_sparse
 from sparsebayes._settings import resolve_prior
-from sparsebayes.dictionaries import Bias, Kernel, Linear, Operator, atoms_from_spec
+from sparsebayes.dictionaries import Bias, Kernel, Linear, Operator, atoms_from_spec, operators
 from sparsebayes.hyperpriors import Smoothness
 from sparsebayes.persistence import load, save
 
@@ -217,6 +217,31 @@ class TestAtoms:
         with pytest.raises(IndexError):
             atoms.restrict([M])
 
+    def test_columns_too_many_to_be_stored(self, monkeypatch):
+        monkeypatch.setattr(operators, "_STORED_BYTES", 8 * N * 2)
+        atoms = Operator(hidden(A), np.linalg.norm(A, axis=0)).bind(X)
+        few, many = atoms.restrict([3, 7]), atoms.restrict([20, 3, 7, 11])
+        assert isinstance(few, operators.MatrixAtoms)
+        assert many.A is atoms.A
+        np.testing.assert_array_equal(many.index, [20, 3, 7, 11])
+        for rows in (X, X[::-1], X[[5, 5, 2]]):
+            named = rows[:, 0].astype(int)
+            own = A[:, many.index][named]
+            np.testing.assert_allclose(many.evaluate(rows), own, rtol=1e-13)
+            weights = RNG.normal(size=(2, 4))
+            np.testing.assert_allclose(many.at(rows).synthesize(weights), weights @ own.T)
+            known = many.at(rows).squared_norms()
+            if len(rows) == N:
+                np.testing.assert_allclose(known, (own**2).sum(axis=0))
+            else:
+                assert known is None
+        np.testing.assert_array_equal(many.restrict([2, 0]).evaluate(X), A[:, [7, 20]])
+        np.testing.assert_array_equal(many.to_spec()[1]["columns"], A[:, many.index])
+        model = SparseBayesRegressor(Operator(hidden(A))).fit(X, Y)
+        assert isinstance(model.posterior_.atoms, operators.OperatorAtoms)
+        plain = SparseBayesRegressor().fit(A, Y)
+        np.testing.assert_allclose(model.predict(X), plain.predict(A), atol=1e-6)
+
     def test_damaged_stores_are_refused(self):
         spec, arrays = Operator(A).bind(X).restrict([3, 4]).to_spec()
         columns = arrays["columns"]
@@ -378,6 +403,21 @@ def test_sparse_row_numbers():
         model = SparseBayesRegressor(dictionary).fit(rows, Y)
         expected = SparseBayesRegressor(dictionary).fit(X, Y)
         np.testing.assert_allclose(model.predict(rows), expected.predict(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_closed_form_of_an_orthonormal_operator_is_the_optimum(fit_intercept):
+    n = 256
+    rows = np.arange(float(n))[:, None]
+    rng = np.random.default_rng(3)
+    y = 1.0 + np.cos(np.pi * (rows[:, 0] + 0.5) * 9 / n) + 0.2 * rng.normal(size=n)
+    dictionary = Operator(cosine_transform(n), orthonormal=True)
+    closed = SparseBayesRegressor(dictionary, fit_intercept=fit_intercept).fit(rows, y)
+    climbed = SparseBayesRegressor(
+        dictionary, fit_intercept=fit_intercept, solver="working-set"
+    ).fit(rows, y)
+    same_fit(closed, climbed, rows, rows)
+    np.testing.assert_array_equal(closed.relevance_, [9] if fit_intercept else [0, 9])
 
 
 def test_a_transform_larger_than_any_matrix():

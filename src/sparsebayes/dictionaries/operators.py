@@ -19,7 +19,7 @@ from sparsebayes.dictionaries._operator_checks import (
     verify_norms,
     verify_orthonormal,
 )
-from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of
+from sparsebayes.dictionaries._products import SomeColumns, SomeRows, blocks, columns_of
 from sparsebayes.dictionaries._protocol import (
     Addable,
     Arrays,
@@ -36,6 +36,8 @@ from sparsebayes.dictionaries._protocol import (
     spec_positions,
     spec_value,
 )
+
+_STORED_BYTES = 2**28  # columns of active atoms up to this size are stored
 
 
 class Operator(Addable, BaseEstimator):
@@ -61,8 +63,8 @@ class Operator(Addable, BaseEstimator):
     What is claimed is verified with random vectors when the dictionary is bound: the adjoint,
     the norms and orthonormality. A false claim is refused.
 
-    A fitted model holds the columns of its few active atoms at all rows of A, and so does a model
-    file. The parameter A itself is stored in a model file only if it is an array of at most 1000
+    A fitted model holds the columns of its few active atoms at all rows of A (or A itself, where
+    these columns are more than 256 megabytes), and a model file holds them. The parameter A itself is stored in a model file only if it is an array of at most 1000
     numbers; after loading another one the estimator predicts as before, but has its default
     dictionary, for a new ``fit``.
 
@@ -140,11 +142,11 @@ class Operator(Addable, BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class OperatorAtoms:
-    """All columns of a transform."""
+    """Columns of a transform: all of them, or too many to be stored."""
 
     A: LinearOperator = field(repr=False)
     norms2: Floats | None = field(repr=False)  # of whole columns
-    index: Positions = field(repr=False)
+    index: Positions = field(repr=False)  # columns of A
     count: int
     orthonormal: bool = False
     n_features_in: int = 1
@@ -154,23 +156,29 @@ class OperatorAtoms:
         """Number of atoms."""
         return len(self.index)
 
+    @property
+    def _products(self) -> Products:
+        whole = OperatorProducts(self.A)
+        return whole if _is_all(self.index, self.count) else SomeColumns(whole, self.index)
+
     def at(self, X: Matrix) -> Products:
         """Products with the rows that X names; norms are known where it names each of them once."""
         check_columns(X, 1)
         n = self.A.shape[0]
         rows = row_numbers(X, n)
-        if _is_all(rows, n):
-            return OperatorProducts(self.A, self.norms2)
         norms2 = self.norms2 if _is_permutation(rows, n) else None
-        return ReorderedProducts(OperatorProducts(self.A), rows, norms2)
+        products = self._products
+        if not _is_all(rows, n):
+            products = SomeRows(products, rows)
+        return products if norms2 is None else NormedProducts(products, norms2)
 
     def evaluate(self, X: Matrix, out: Floats | None = None) -> Floats:
         """The rows that X names, (n, M), by the adjoint or by columns: what there is less of."""
         check_columns(X, 1)
-        n, m = self.A.shape
+        n, m = self.A.shape[0], self.size
         rows = row_numbers(X, n)
         out = room(out, (len(rows), m))
-        products = OperatorProducts(self.A)
+        products = self._products
         if len(rows) < m:
             for part in blocks(len(rows), max(n, m)):
                 unit = np.zeros((part.stop - part.start, n))
@@ -181,16 +189,22 @@ class OperatorAtoms:
             out[:, part] = columns_of(products, np.arange(part.start, part.stop))[:, rows].T
         return out
 
-    def restrict(self, indices: ArrayLike) -> MatrixAtoms:
-        """Only the columns at `indices`, as a matrix of all rows of the operator."""
+    def restrict(self, indices: ArrayLike) -> MatrixAtoms | OperatorAtoms:
+        """Only the columns at `indices`, as a matrix of all rows of A unless that is too large."""
         chosen = positions(indices, self.size)
-        columns = columns_of(OperatorProducts(self.A), chosen)
+        if 8 * len(chosen) * self.A.shape[0] <= _STORED_BYTES:
+            return self._matrix(chosen)
+        norms2 = None if self.norms2 is None else self.norms2[chosen]
+        return replace(self, index=self.index[chosen], norms2=norms2)
+
+    def _matrix(self, chosen: Positions) -> MatrixAtoms:
+        columns = columns_of(self._products, chosen)
         matrix = np.ascontiguousarray(columns.T)
         return MatrixAtoms(matrix, self.index[chosen], self.count, self.orthonormal)
 
     def to_spec(self) -> tuple[Spec, Arrays]:
-        """Describe the atoms by all their columns: a matrix."""
-        return self.restrict(np.arange(self.size)).to_spec()
+        """Describe the atoms by their columns: a matrix."""
+        return self._matrix(np.arange(self.size)).to_spec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +262,6 @@ class OperatorProducts:
     """Products with a matrix or a linear operator, vectors as rows."""
 
     A: Any
-    norms2: Floats | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -267,18 +280,32 @@ class OperatorProducts:
         return _rows(self.A.rmatmat(rows.T) if fast else self.A.T @ rows.T)
 
     def squared_norms(self) -> Floats | None:
-        """Known if they were given."""
-        return self.norms2
+        """Not known."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
-class ReorderedProducts(SomeRows):
-    """Products with some rows, whose norms are known where the rows are only reordered."""
+class NormedProducts:
+    """Products of which the norms were given."""
 
-    norms2: Floats | None = None
+    products: Products
+    norms2: Floats
 
-    def squared_norms(self) -> Floats | None:  # type: ignore[override]
-        """Known if they were given, and every row occurs once."""
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.products.shape
+
+    def synthesize(self, weights: Floats) -> Floats:
+        """Sums of columns: (k, M) to (k, N)."""
+        return self.products.synthesize(weights)
+
+    def analyze(self, rows: Floats) -> Floats:
+        """Inner products with the columns: (k, N) to (k, M)."""
+        return self.products.analyze(rows)
+
+    def squared_norms(self) -> Floats | None:
+        """As they were given."""
         return self.norms2
 
 
