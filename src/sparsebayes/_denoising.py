@@ -25,6 +25,7 @@ FloatArray = NDArray[np.float64]
 
 __all__ = ["Outcome", "Setup", "fit", "shrink", "transform_of"]
 
+_EPS = float(np.finfo(float).eps)
 _LARGEST_EXPONENT = 502  # squares of values up to 2^502 = 1e151 stay in the range of float64
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # in the unit of the signal, squared
 
@@ -166,7 +167,7 @@ def _unit(data: FloatArray, noise_variance: float | None) -> _Unit:
         raise ValueError(_out_of_range(peak))
     shift = float(data.mean())
     spread = max(high - shift, shift - low)
-    if spread <= 4 * float(np.finfo(float).eps) * peak:
+    if spread <= 4 * _EPS * peak:
         scale = peak if noise_variance is None else noise_variance**0.5
         return _Unit(shift, math.ldexp(1.0, math.frexp(scale)[1]), True)
     if math.frexp(spread)[1] < -_LARGEST_EXPONENT:

@@ -9,12 +9,14 @@ T e / (e - 2 c) beyond it,
 
 h rises to its cusp and falls behind it: the profile may have many maxima. Between two cusps the
 slope is convex in the noise, so each piece holds at most one of them; few atoms are searched piece
-by piece. Of many, a histogram of log p shows where the slope changes its sign, and the maxima worth
-it are located exactly.
+by piece. Of many, a grid of noises shows where the slope changes its sign, and the maxima worth it
+are located exactly. Powers are sorted once: then atoms that are out are a sum known beforehand.
 """
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +27,23 @@ FloatArray = NDArray[np.float64]
 __all__ = ["Profile", "best_noise"]
 
 _FEW = 96  # atoms up to which every piece is searched
-_CELLS = 4.0  # of the histogram in the width of a cusp
+_CELLS = 4.0  # of the grid in the width of a cusp
 _COARSEST = 0.04
 _MOST_CELLS = 2**15
+_FAR = 8.0  # log of the power, relative to the noise, beyond which an atom bends nothing
 _NOTHING = 1e-10  # slopes below this fraction of what they are sums of are rounding
-_DOUBT = 0.01  # nats per degree of freedom by which the histogram may misjudge a maximum
+_DOUBT = 0.01  # nats per degree of freedom by which the grid may misjudge a maximum
 _ROOT_STEPS = 100
-_BLOCK = 2**15  # atoms binned at a time: they stay in the cache
-_ROUNDING = 64 * float(np.finfo(float).eps)
+_EPS = float(np.finfo(float).eps)
+_ROUNDING = 64 * _EPS
+
+
+class Group(NamedTuple):
+    """Atoms of one price, by their power."""
+
+    power: FloatArray  # (m,) ascending
+    below: FloatArray  # (m + 1,) sums of the powers before each
+    c: float
 
 
 @dataclass(frozen=True)
@@ -41,66 +52,107 @@ class Profile:
 
     Parameters
     ----------
-    power : ndarray of shape (M,)
-        Squared correlation of each atom of unit norm with the targets, summed over targets.
+    groups : tuple of Group
+        The atoms.
     rest : float
         Sum of squared targets that no atom explains.
     n : float
         Residual degrees of freedom of an empty model, of each target.
     n_targets : int
         Number of targets T.
-    c : float
-        Price of a degree of freedom; zero for a flat hyperprior.
 
     Examples
     --------
     Two of a hundred atoms carry a signal; nothing is left beside them but the noise.
 
     >>> import numpy as np
-    >>> profile = Profile(np.array([50.0, 40.0]), rest=98.0, n=100.0, n_targets=1, c=0.0)
-    >>> round(best_noise(profile, 1e-9), 12)
+    >>> profile = Profile.of(np.array([50.0, 40.0]), 0.0, rest=98.0, n=100.0)
+    >>> round(best_noise(profile, 1e-9), 9)
     1.0
     """
 
-    power: FloatArray
+    groups: tuple[Group, ...]
     rest: float
     n: float
     n_targets: int = 1
-    c: float = 0.0
+
+    @classmethod
+    def of(
+        cls, power: FloatArray, c: float | FloatArray, rest: float, n: float, n_targets: int = 1
+    ) -> "Profile":
+        """Sort atoms by price and power.
+
+        Parameters
+        ----------
+        power : ndarray of shape (M,)
+            Squared correlation of each atom of unit norm with the targets, summed over targets.
+        c : float or ndarray of shape (M,)
+            Price of a degree of freedom; zero for a flat hyperprior.
+        rest, n, n_targets
+            As in the class.
+
+        Returns
+        -------
+        Profile
+            The profile.
+        """
+        if np.ndim(c) == 0:
+            return cls((_group(power, float(c)),), rest, n, n_targets)
+        prices, owner = np.unique(c, return_inverse=True)
+        groups = [_group(power[owner == k], float(price)) for k, price in enumerate(prices)]
+        return cls(tuple(groups), rest, n, n_targets)
 
     @property
-    def threshold(self) -> float:
-        """Power in units of the noise at which an atom enters."""
-        return self.n_targets + 2.0 * self.c
+    def size(self) -> int:
+        """Number of atoms M."""
+        return sum(group.power.size for group in self.groups)
 
-    def between(self, low: float) -> "Profile":
-        """Return the same profile for noises from ``low`` up, without atoms that never enter."""
-        enters = self.power > self.threshold * low
-        inside = self.power[enters]
-        rest = self.rest + float(self.power.sum(where=~enters))
-        return Profile(inside, rest, self.n, self.n_targets, self.c)
+    @property
+    def total(self) -> float:
+        """Sum of squared targets."""
+        return self.rest + sum(float(group.below[-1]) for group in self.groups)
+
+    def entry(self, group: Group) -> float:
+        """Power in units of the noise at which an atom enters."""
+        return self.n_targets + 2.0 * group.c
 
     def value(self, noise: float) -> float:
         """Objective at the best variances, up to constants.
 
         What is linear in the power of active atoms cancels, so nothing large is subtracted.
         """
-        T, c = self.n_targets, self.c
-        e = self.power / noise
-        y = e[e > self.threshold] - 2.0 * c
-        out = self.rest / noise + float(e.sum(where=e <= self.threshold))
-        paid = self.threshold * y.size + T * float(np.log(y / T).sum())
-        return -0.5 * (T * self.n * math.log(noise) + out + paid)
+        T = self.n_targets
+        left = self.rest / noise
+        for group in self.groups:
+            first = int(np.searchsorted(group.power, self.entry(group) * noise, side="right"))
+            y = group.power[first:] / noise
+            y -= 2.0 * group.c
+            left += float(group.below[first]) / noise + self.entry(group) * y.size
+            left += T * (float(np.log(y).sum()) - y.size * math.log(T))
+        return -0.5 * (T * self.n * math.log(noise) + left)
 
     def slope(self, noise: float) -> tuple[float, float]:
         """Twice the derivative in log noise, and its own derivative there."""
-        T, c = self.n_targets, self.c
-        e = self.power / noise
-        y = e[e > self.threshold] - 2.0 * c
-        out = self.rest / noise + float(e.sum(where=e <= self.threshold))
-        bent = 2.0 * c / y
-        first = out + T * (y.size + float(bent.sum())) - T * self.n
-        return first, T * float((bent * (1.0 + bent)).sum()) - out
+        T = self.n_targets
+        out, paid, bend = self.rest / noise, -self.n, 0.0
+        for group in self.groups:
+            first = int(np.searchsorted(group.power, self.entry(group) * noise, side="right"))
+            out += float(group.below[first]) / noise
+            y = group.power[first:] / noise
+            y -= 2.0 * group.c
+            np.divide(2.0 * group.c, y, out=y)
+            bent = float(y.sum())
+            paid += y.size + bent
+            bend += bent + float(y @ y)
+        return out + T * paid, T * bend - out
+
+
+def _group(power: FloatArray, c: float) -> Group:
+    ascending = np.sort(power)
+    below = np.empty(power.size + 1)
+    below[0] = 0.0
+    np.cumsum(ascending, out=below[1:])
+    return Group(ascending, below, c)
 
 
 def best_noise(profile: Profile, floor: float) -> float:
@@ -123,37 +175,33 @@ def best_noise(profile: Profile, floor: float) -> float:
     --------
     >>> import numpy as np
     >>> power = np.random.RandomState(0).standard_normal(10_000) ** 2
-    >>> bic = Profile(power, 0.0, 10_000.0, 1, 0.5 * np.log(10_000))
+    >>> bic = Profile.of(power, float(0.5 * np.log(10_000)), 0.0, 10_000.0)
     >>> round(best_noise(bic, 1e-9), 2)
     0.97
     """
     T, n = profile.n_targets, profile.n
-    everything = profile.rest + float(profile.power.sum())
+    everything = profile.total
     ceiling = everything / (T * n)  # the noise of the empty model: beyond it the slope is negative
     if not ceiling > floor:
         return floor
     if profile.rest <= _ROUNDING * everything:
-        profile = Profile(profile.power, 0.0, n, T, profile.c)
-    found = None
-    if profile.power.size > _FEW:
-        found = _histogram(profile, floor, ceiling)
+        profile = Profile(profile.groups, 0.0, n, T)
+    found = _on_grid(profile, floor, ceiling)
     if found is None:
-        profile = profile.between(floor)
         found = _piecewise(profile, floor, ceiling)
-    if len(found) == 1:
-        return found[0]
-    return max(found, key=profile.between(min(found)).value)
+    return found[0] if len(found) == 1 else max(found, key=profile.value)
 
 
 def _negligible(profile: Profile, noise: float) -> float:
     """Slopes up to this are rounding."""
-    largest = profile.rest / noise + profile.threshold * profile.power.size
+    largest = profile.rest / noise
+    largest += sum(profile.entry(group) * group.power.size for group in profile.groups)
     return _NOTHING * max(largest, profile.n_targets * profile.n)
 
 
 def _piecewise(profile: Profile, floor: float, ceiling: float) -> list[float]:
     """All maxima: between two cusps the slope is convex in the noise."""
-    cusps = profile.power / profile.threshold
+    cusps = np.concatenate([group.power / profile.entry(group) for group in profile.groups])
     nodes = np.unique(np.append(cusps[(cusps > floor) & (cusps < ceiling)], [floor, ceiling]))
     falling = not profile.slope(floor)[0] > _negligible(profile, floor)
     found = [floor] if falling else []
@@ -170,7 +218,7 @@ def _first_fall(profile: Profile, low: float, high: float) -> float | None:
     From where it is positive Newton's steps in the noise never pass the root; if there is none they
     pass the minimum, where the slope rises.
     """
-    x = low * (1 + 8 * float(np.finfo(float).eps))  # on the right side of the cusp
+    x = low * (1 + 8 * _EPS)  # on the right side of the cusp
     nothing = _negligible(profile, low)
     for step in range(_ROOT_STEPS):
         first, second = profile.slope(x)
@@ -185,90 +233,76 @@ def _first_fall(profile: Profile, low: float, high: float) -> float | None:
     return x
 
 
-def _histogram(profile: Profile, floor: float, ceiling: float) -> list[float] | None:
-    """Maxima that may be the highest, located roughly on a histogram and then exactly.
+def _on_grid(profile: Profile, floor: float, ceiling: float) -> list[float] | None:
+    """Maxima that may be the highest, located roughly on a grid and then exactly.
 
-    None where so few atoms ever enter that each piece can be searched.
+    None where so few atoms ever enter that every piece can be searched.
     """
-    T, theta = profile.n_targets, profile.threshold
-    bottom, last = math.log(floor), math.log(ceiling)
-    top = max(last, math.log(float(profile.power.max()) / theta))
-    width = max(min(_COARSEST, T / (_CELLS * theta)), (top - bottom) / _MOST_CELLS)
-    cells = int((top - bottom) / width) + 3
-    counts, below = _binned(profile.power, floor * theta, width, cells)
-    entering = float(counts.sum())
-    if entering < _FEW + 0.5:
+    T = profile.n_targets
+    entries = [profile.entry(group) for group in profile.groups]
+    span = math.log(ceiling / floor)
+    width = max(min(_COARSEST, T / (_CELLS * max(entries))), (span + _FAR) / _MOST_CELLS)
+    count = int(span / width) + 2  # nodes up to the ceiling and one beyond
+    cells = count + int(_FAR / width)
+    nodes = np.exp(width * np.arange(cells + 1))
+    nodes *= floor
+    firsts = [
+        np.searchsorted(group.power, entry * nodes, side="right")
+        for group, entry in zip(profile.groups, entries, strict=True)
+    ]
+    if profile.size - sum(int(first[0]) for first in firsts) <= _FEW:
         return None
-
-    # The slope at every node is a correlation of the counts with h, as both are in log units.
-    offset = width * np.arange(1 - cells, cells)
-    e = theta * np.exp(offset)
-    h = np.where(offset <= 0, e, T + T * 2.0 * profile.c / np.maximum(e - 2.0 * profile.c, T))
-    size = fft.next_fast_len(3 * cells, real=True)
-    spectrum = fft.rfft(counts, size) * fft.rfft(h[::-1], size)
-    nodes = bottom + width * np.arange(int((last - bottom) / width) + 2)
-    slope = fft.irfft(spectrum, size)[cells - 1 : cells - 1 + nodes.size]
-    slope += (profile.rest + below) * np.exp(-nodes)
-    slope -= T * profile.n
+    nodes = nodes[:count]
+    spectrum: NDArray[np.complex128] | None = None
+    out, inside = np.full(count, profile.rest), np.full(count, profile.size - profile.n)
+    size = fft.next_fast_len(cells + count, real=True)
+    for group, first in zip(profile.groups, firsts, strict=True):
+        out += group.below[first[:count]]
+        inside -= first[:count]
+        if group.c > 0:
+            # Atoms behind their cusps: a correlation, as powers and noises are in log units.
+            own = fft.rfft(np.diff(first), size)
+            own *= _bend(group.c, T, width, cells, size)
+            spectrum = own if spectrum is None else spectrum + own
+    if spectrum is not None:
+        inside += fft.irfft(spectrum, size)[:count]
+    slope = out / nodes
+    slope += T * inside
     slope[np.abs(slope) <= 10 * _negligible(profile, ceiling)] = 0.0
-
-    height = np.cumsum(np.append(0.0, 0.25 * width * (slope[1:] + slope[:-1])))
-    falls = np.flatnonzero((slope[:-1] > 0) & (slope[1:] <= 0))
-    peak = np.maximum(height[falls], height[falls + 1])
-    doubt = _DOUBT * T * entering * (width * theta / T) ** 2 + 1.0
-    at_floor = slope[0] <= 0
-    least = max(peak.max(initial=-np.inf), 0.0 if at_floor else -np.inf) - doubt
-    found = [floor] if at_floor and least <= 0 else []
+    rises = slope > 0
+    falls = np.flatnonzero(rises[:-1] > rises[1:])
+    height = np.cumsum(slope)
+    peak = 0.5 * width * (height[falls] - 0.5 * (slope[falls] + slope[0]))
+    doubt = _DOUBT * T * profile.size * (width * max(entries) / T) ** 2 + 1.0
+    least = max(peak.max(initial=-np.inf), -np.inf if rises[0] else 0.0) - doubt
+    found = [floor] if not rises[0] and least <= 0 else []
     for k in falls[peak >= least].tolist():
-        share = slope[k] / (slope[k] - slope[k + 1])
-        found.append(_polish(profile, math.exp(nodes[k] + share * width), width))
+        share = float(slope[k] / (slope[k] - slope[k + 1]))
+        found.append(_polish(profile, float(nodes[k]) * math.exp(share * width), width))
     return found
 
 
-def _binned(power: FloatArray, least: float, width: float, cells: int) -> tuple[FloatArray, float]:
-    """Atoms counted on nodes equally spaced in log power, each shared by its two neighbors.
-
-    The power of those below the first node is returned beside them.
-    """
-    single, shared = np.zeros(cells), np.zeros(cells)
-    below = 0.0
-    for start in range(0, power.size, _BLOCK):
-        block = power[start : start + _BLOCK]
-        enters = block > least
-        if not enters.all():
-            below += float(block.sum(where=~enters))
-            block = block[enters]
-        # Single precision is enough to say where an atom is, and its logarithm is much faster.
-        place = (block * (1.0 / least)).astype(np.float32)
-        np.log(place, out=place)
-        place *= np.float32(1.0 / width)
-        node = place.astype(np.intp)
-        place -= node
-        single += np.bincount(node, minlength=cells)[:cells]
-        shared += np.bincount(node, place, minlength=cells)[:cells]
-    single -= shared
-    single[1:] += shared[:-1]
-    return single, below
+@lru_cache(maxsize=64)
+def _bend(c: float, n_targets: int, width: float, cells: int, size: int) -> NDArray[np.complex128]:
+    """Spectrum of 2 c / (e - 2 c) at the middle of cells behind the cusp, as a correlation's."""
+    e = (n_targets + 2.0 * c) * np.exp(width * (np.arange(cells) + 0.5))
+    found: NDArray[np.complex128] = np.conj(fft.rfft(2.0 * c / (e - 2.0 * c), size))
+    return found
 
 
 def _polish(profile: Profile, guess: float, width: float) -> float:
     """Exact place of a maximum near a guess, which is good to a part of ``width`` in log noise."""
     low, high = guess * math.exp(-4 * width), guess * math.exp(4 * width)
-    part = profile.between(low)
     x = guess
     for _ in range(_ROOT_STEPS):
-        first, second = part.slope(x)
+        first, second = profile.slope(x)
         if first > 0:
             low = x
         else:
             high = x
         move = -first / second if second < 0 else math.inf  # in log noise
-        if abs(move) <= 1e-15:
+        if abs(move) <= 4 * _EPS or high <= low * (1 + 2 * _EPS):
             break
         following = x * math.exp(move) if abs(move) < width else 0.0
-        if not low <= following <= high:
-            following = math.sqrt(low * high)
-        if high <= low * (1 + 4e-16):
-            break
-        x = following
+        x = following if low <= following <= high else math.sqrt(low * high)
     return x

@@ -12,6 +12,7 @@ at no noise. The noise then rests at its floor, and the status says that it has 
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from scipy.optimize import minimize_scalar
 
 from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import log_hyperprior
-from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness, gain
+from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, Smoothness, gain
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status
 from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers.newton import Noise
@@ -28,10 +29,50 @@ from sparsebayes.solvers.noise_profile import Profile, best_noise
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["solve"]
+__all__ = ["Prices", "solve"]
 
 _EPS = float(np.finfo(float).eps)
 _GRID = 0.1  # step in log noise at which the profile of a hyperprior of the user's own is looked at
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The smoothness prior with a price for each atom of an orthonormal problem.
+
+    Parameters
+    ----------
+    c : ndarray of shape (M,)
+        Price of a degree of freedom of each atom, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> prior = Prices(np.array([0.0, 2.0]))
+    >>> prior.best_variance(np.ones(2), np.array([4.9, 4.9]), noise_var=1.0).round(3)
+    array([3.9, 0. ])
+    """
+
+    c: FloatArray
+
+    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
+        """Return ``-c v / (v + noise)`` for atom after atom."""
+        return -self.c * (v / (v + noise_var))
+
+    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
+        """Return the derivatives for atom after atom."""
+        one = Smoothness(1.0).log_derivatives(v, noise_var)
+        return LogDerivatives(*(self.c * part for part in one))
+
+    def best_variance(
+        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
+    ) -> FloatArray:
+        """Return the best variance of every atom at its own price."""
+        best = np.empty_like(s)
+        for price in np.unique(self.c):
+            own = self.c == price
+            smooth = Smoothness(float(price))
+            best[own] = smooth.best_variance(s[own], q2[own], noise_var, n_targets)
+        return best
 
 
 def solve(
@@ -92,17 +133,26 @@ def solve(
     return Solution(state, noise, status, certificate, holds, 1, (line,))
 
 
-def _price(hyperprior: Hyperprior) -> float | None:
+def _price(hyperprior: Hyperprior) -> float | FloatArray | None:
     """The price c of a degree of freedom; None for hyperpriors that know no such thing."""
     if type(hyperprior) is Flat:
         return 0.0
-    return hyperprior.c if type(hyperprior) is Smoothness else None
+    if type(hyperprior) is Smoothness or type(hyperprior) is Prices:
+        return hyperprior.c
+    return None
+
+
+def _of(hyperprior: Hyperprior, atoms: IndexArray) -> Hyperprior:
+    """The hyperprior of some atoms."""
+    if isinstance(hyperprior, Prices):
+        return Prices(hyperprior.c[atoms])
+    return hyperprior
 
 
 def _noise(problem: Problem, power: FloatArray, rest: float, floor: float) -> float:
     c = _price(problem.hyperprior)
     if c is not None:
-        profile = Profile(power, rest, problem.quad.n, problem.n_targets, c)
+        profile = Profile.of(power, c, rest, problem.quad.n, problem.n_targets)
         return best_noise(profile, floor)
     # A hyperprior of the user's own: its profile is whatever it says, at O(M) for each noise.
     ceiling = max((rest + float(power.sum())) / (problem.n_targets * problem.quad.n), floor)
@@ -127,7 +177,8 @@ def _state(problem: Problem, power: FloatArray, rest: float, noise_var: float) -
     c = _price(problem.hyperprior)
     if c is not None:
         active = np.flatnonzero(power > (n_targets + 2.0 * c) * noise_var)
-        v = noise_var * ((power[active] / noise_var - 2.0 * c) / n_targets - 1.0)
+        own_c = c[active] if isinstance(c, np.ndarray) else c
+        v = noise_var * ((power[active] / noise_var - 2.0 * own_c) / n_targets - 1.0)
     else:
         usable = np.flatnonzero(power > 0)
         s = np.full(usable.size, 1.0 / noise_var)
@@ -144,7 +195,7 @@ def _state(problem: Problem, power: FloatArray, rest: float, noise_var: float) -
     misfit = (rest + _outside(power, active) + float(own @ left)) / noise_var
     log_det = n_targets * (quad.n * math.log(2 * math.pi * noise_var) - float(np.log(left).sum()))
     log_evidence = quad.log_offset - 0.5 * (log_det + misfit)
-    objective = log_evidence + log_hyperprior(problem.hyperprior, v, noise_var)
+    objective = log_evidence + log_hyperprior(_of(problem.hyperprior, active), v, noise_var)
     return DiagonalState(
         active, v, noise_var, log_evidence, objective, mu, noise_var * (1.0 - left)
     )
@@ -163,30 +214,37 @@ def _certify(
     """Recompute from the state what any single change of it would gain, and the derivatives."""
     out = np.ones(power.size, dtype=np.bool_)
     out[state.active] = False
-    # The more power an atom has, the more it gains: of those outside, the first to enter.
-    first = np.array([float(power.max(initial=0.0, where=out))])
+    hyperprior = _of(problem.hyperprior, state.active)
     own = power[state.active]
-    max_gain = max(
-        float(_gains(problem, first, state.noise_var, np.zeros(1)).max()),
-        float(_gains(problem, own, state.noise_var, state.v).max(initial=0.0)),
-    )
+    max_gain = float(_gains(problem, hyperprior, own, state.noise_var, state.v).max(initial=0.0))
+    if state.active.size < power.size:
+        # The more power an atom has, the more it gains: of those outside, the first to enter.
+        due = power
+        if isinstance(problem.hyperprior, Prices):
+            due = power - 2.0 * state.noise_var * problem.hyperprior.c
+        first = np.array([np.argmax(np.where(out, due, -np.inf))])
+        best = _of(problem.hyperprior, first)
+        outside = _gains(problem, best, power[first], state.noise_var, np.zeros(1))
+        max_gain = max(max_gain, float(outside[0]))
     left = state.noise_var / (state.v + state.noise_var)
-    residual = rest + _outside(power, state.active) + float(own @ np.square(left))
-    arrow = Arrow.at(state, problem.hyperprior, noise, problem.quad.n, residual)
+    residual = rest + float(power.sum(where=out)) + float(own @ np.square(left))
+    arrow = Arrow.at(state, hyperprior, noise, problem.quad.n, residual)
     bend = arrow.curvature if state.active.size else -np.inf
     rounding = _EPS * (state.active.size + problem.quad.tt / state.noise_var)
     return Certificate(max_gain, arrow.gradient_norm, bend, rounding)
 
 
-def _gains(problem: Problem, power: FloatArray, noise_var: float, v: FloatArray) -> FloatArray:
+def _gains(
+    problem: Problem, hyperprior: Hyperprior, power: FloatArray, noise_var: float, v: FloatArray
+) -> FloatArray:
     """Gain of the best variance over ``v``, for each atom."""
     n_targets = problem.n_targets
-    c = _price(problem.hyperprior)
+    c = _price(hyperprior)
     if c is not None:
         # With r = y (1 - dof) / T the best has r = 1, and an atom out of the model r = y / T.
         r = (power / noise_var - 2.0 * c) * (noise_var / (v + noise_var) / n_targets)
         r = np.where(v > 0, r, np.maximum(r, 1.0))
         return np.asarray(0.5 * n_targets * (r - 1.0 - np.log(r)))
     s, q2 = np.full(power.size, 1.0 / noise_var), power / noise_var**2
-    best = problem.hyperprior.best_variance(s, q2, noise_var, n_targets)
-    return gain(problem.hyperprior, s, q2, best, noise_var, n_targets, v)
+    best = hyperprior.best_variance(s, q2, noise_var, n_targets)
+    return gain(hyperprior, s, q2, best, noise_var, n_targets, v)
