@@ -1,45 +1,54 @@
-"""The two ways to denoise: shrink the coefficients of a transform, or fit a dictionary."""
+"""Denoising in closed form: the coefficients of an orthonormal transform, shrunk."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from sparsebayes._regression import Start, regress
 from sparsebayes._settings import resolve_prior
 from sparsebayes._wavelet_transforms import Transform, squared_synthesis
-from sparsebayes.dictionaries import Union
-from sparsebayes.estimators._base import Reporter, seeded
-from sparsebayes.posterior import Posterior
-from sparsebayes.problem import Problem, Solution
+from sparsebayes.dictionaries import Wavelet
+from sparsebayes.hyperpriors import Hyperprior, InverseGamma
+from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.quadratic import OrthonormalQuadratic
-from sparsebayes.solvers import orthonormal, working_set
+from sparsebayes.solvers import orthonormal
+from sparsebayes.solvers.orthonormal import Prices
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Outcome", "Setup", "fit", "shrink", "transform_of"]
+__all__ = [
+    "Outcome",
+    "Setup",
+    "noise_in_units",
+    "quiet",
+    "shrink",
+    "transform_of",
+    "without_offset",
+]
 
 _EPS = float(np.finfo(float).eps)
 _LARGEST_EXPONENT = 502  # squares of values up to 2^502 = 1e151 stay in the range of float64
+_NORMAL_MEDIAN = 0.6744897501960817  # of the absolute value of a standard normal number
 _SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # in the unit of the signal, squared
 
 
 class Setup(NamedTuple):
     """What a user may choose, checked."""
 
-    prior: Any
-    noise_variance: float | None
-    noise_prior: Any
-    tol: float
-    max_iter: int
-    random_state: Any
-    verbose: int
+    prior: Any = "bic"
+    noise_variance: float | str | None = None
+    noise_prior: InverseGamma | None = None
+    by_scale: bool = False
+    tol: float = 1e-6
+    max_iter: int = 10_000
+    random_state: Any = None
+    verbose: int = 0
 
 
 class Outcome(NamedTuple):
@@ -88,7 +97,11 @@ def transform_of(wavelet: Any, shape: tuple[int, ...], level: int | None) -> Tra
     """
     if isinstance(wavelet, str):
         transform = Transform(wavelet, shape, level)
-    elif type(wavelet).__name__ == "Wavelet" and wavelet.shape in (None, shape):
+    elif type(wavelet) is Wavelet:
+        given = wavelet.shape
+        own = shape if given is None else (given,) if np.ndim(given) == 0 else tuple(given)
+        if own != shape:
+            raise ValueError(f"{wavelet!r} does not fit a signal of shape {shape}.")
         transform = Transform(wavelet.name, shape, wavelet.level, wavelet.mode)
     else:
         return None
@@ -115,29 +128,35 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     Examples
     --------
     >>> import numpy as np
-    >>> setup = Setup("bic", 1.0, None, 1e-6, 100, None, 0)
-    >>> shrink(np.array([5.0, 5.0, -5.0, -5.0]), Transform("haar", (4,)), setup).signal.round(3)
+    >>> noisy, transform = np.array([5.0, 5.0, -5.0, -5.0]), Transform("haar", (4,))
+    >>> shrink(noisy, transform, Setup(noise_variance=1.0)).signal.round(3)
     array([ 4.949,  4.949, -4.949, -4.949])
     """
-    unit = _unit(data, setup.noise_variance)
+    unit = _unit(data, setup)
     work = data - unit.shift
     work *= 1.0 / unit.scale
-    spread = float(np.vdot(work, work)) / work.size
     if unit.constant:
-        work[...], spread = 0.0, 0.0
+        work[...] = 0.0
+    spread = float(np.vdot(work, work)) / work.size
     coefficients = transform.analyze(work)
     del work
     first = transform.scaling.stop
     details = coefficients[first:]
-    n = float(data.size - first)
-    tt = float(details @ details)
+    noise_var = _given_noise(setup, transform, coefficients, unit)
     # The evidence under a flat prior of the offset; of the other coefficients kept it has none.
-    log_offset = -0.5 * math.log(data.size)
-    quad = OrthonormalQuadratic(details[:, None], tt, n, spread, log_offset)
-    hyperprior = resolve_prior(setup.prior, None, data.size, details.size)
-    noise_var = _noise_in_units(setup.noise_variance, unit.scale)
-    solution = orthonormal.solve(Problem(quad, hyperprior, noise_var), tol=setup.tol)
+    n, tt, log_offset = details.size, float(details @ details), -0.5 * math.log(data.size)
+    before = None
+    if setup.noise_prior is not None:
+        before = _prior_in_units(setup.noise_prior, unit.scale)
+        more = before.observations(1)
+        n, tt, log_offset = n + more.n, tt + more.tt, log_offset + more.log_offset
+    quad = OrthonormalQuadratic(details[:, None], tt, float(n), spread, log_offset)
+    problem = Problem(quad, _hyperprior(setup, transform), noise_var)
+    solution = orthonormal.solve(problem, tol=setup.tol)
     state = solution.state
+    log_evidence = state.log_evidence - details.size * math.log(unit.scale)
+    if before is not None:
+        log_evidence -= before.log_density(state.noise_var)
     details[:] = 0.0
     details[state.active] = state.mu[:, 0]
     signal = transform.synthesize(coefficients)
@@ -147,19 +166,53 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     return Outcome(
         signal=signal,
         coefficients=coefficients,
-        noise_variance=_noise_in_use(setup.noise_variance, solution, unit),
+        noise_variance=_noise_in_use(setup, solution, unit),
         offset=unit.shift,
-        log_evidence=solution.log_evidence - n * math.log(unit.scale),
+        log_evidence=log_evidence,
         dof=first + float(state.dof.sum()),
         n_atoms=first + int(state.active.size),
-        solution=solution,
-        std=partial(_transform_std, transform, solution, unit.scale),
-        parts=partial(_without_offset, signal, unit.shift),
+        solution=quiet(solution) if unit.constant else solution,
+        std=partial(_transform_std, transform, solution, unit),
+        parts=partial(without_offset, signal, unit.shift),
         least_squares=partial(_analyzed, transform, data, unit.shift),
     )
 
 
-def _unit(data: FloatArray, noise_variance: float | None) -> _Unit:
+def _hyperprior(setup: Setup, transform: Transform) -> Hyperprior:
+    """The prior of all coefficients but those of the scaling function."""
+    first = transform.scaling.stop
+    shrunk = transform.size - first
+    common = resolve_prior(setup.prior, None, math.prod(transform.shape), shrunk)
+    if not setup.by_scale or setup.prior not in ("bic", "ric"):
+        return common
+    # Given the noise, each subband is a regression on its own data.
+    c = np.empty(shrunk)
+    for block in transform.blocks:
+        if block.slice.start >= first:
+            n = block.slice.stop - block.slice.start
+            own = slice(block.slice.start - first, block.slice.stop - first)
+            c[own] = (0.5 if setup.prior == "bic" else 1.0) * math.log(n)
+    return Prices(c)
+
+
+def _given_noise(
+    setup: Setup, transform: Transform, coefficients: FloatArray, unit: _Unit
+) -> float | None:
+    if isinstance(setup.noise_variance, float):
+        return noise_in_units(setup.noise_variance, unit.scale)
+    if setup.noise_variance is None or unit.constant:
+        return None
+    finest = coefficients[transform.blocks[-1].slice]
+    noise = (float(np.median(np.abs(finest))) / _NORMAL_MEDIAN) ** 2
+    if not noise >= _SMALLEST_NOISE:
+        raise ValueError(
+            "noise_variance='mad' finds no noise: at least half of the finest coefficients are "
+            "zero. Give a number, or None."
+        )
+    return noise
+
+
+def _unit(data: FloatArray, setup: Setup) -> _Unit:
     """The mean, and the power of two above the largest deviation from it."""
     low, high = float(data.min()), float(data.max())
     peak = max(abs(low), abs(high))
@@ -168,7 +221,12 @@ def _unit(data: FloatArray, noise_variance: float | None) -> _Unit:
     shift = float(data.mean())
     spread = max(high - shift, shift - low)
     if spread <= 4 * _EPS * peak:
-        scale = peak if noise_variance is None else noise_variance**0.5
+        # A constant has no unit of its own.
+        scale = peak or 1.0
+        if isinstance(setup.noise_variance, float):
+            scale = setup.noise_variance**0.5
+        elif setup.noise_prior is not None and setup.noise_prior.h > 0:
+            scale = setup.noise_prior.h**0.5
         return _Unit(shift, math.ldexp(1.0, math.frexp(scale)[1]), True)
     if math.frexp(spread)[1] < -_LARGEST_EXPONENT:
         raise ValueError(_out_of_range(spread))
@@ -182,146 +240,66 @@ def _out_of_range(value: float) -> str:
     )
 
 
-def _noise_in_units(noise_variance: float | None, scale: float) -> float | None:
-    if noise_variance is None:
-        return None
+def noise_in_units(noise_variance: float, scale: float) -> float:
+    """A variance in a unit of the signal; a ValueError where float64 cannot hold both.
+
+    Parameters
+    ----------
+    noise_variance : float
+        In the signal's own unit, squared.
+    scale : float
+        The unit.
+
+    Returns
+    -------
+    float
+        Variance in that unit.
+
+    Examples
+    --------
+    >>> noise_in_units(16.0, 2.0)
+    4.0
+    """
     noise_var = (noise_variance**0.5 / scale) ** 2
     if not _SMALLEST_NOISE <= noise_var <= _LARGEST_NOISE:
         raise ValueError(
-            f"noise_variance={noise_variance:g} is out of proportion to the signal, whose values "
-            f"spread over about {scale:.0e}: float64 cannot hold both."
+            f"a noise variance of {noise_variance:g} is out of proportion to the signal, whose "
+            f"values spread over about {scale:.0e}: float64 cannot hold both."
         )
     return noise_var
 
 
-def _noise_in_use(given: float | None, solution: Solution, unit: _Unit) -> float:
-    if given is not None:
-        return given
-    return 0.0 if unit.constant else solution.state.noise_var * unit.scale**2
+def _prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
+    return prior if prior.h == 0 else InverseGamma(prior.g, noise_in_units(prior.h, scale))
 
 
-def _transform_std(transform: Transform, solution: Solution, scale: float) -> FloatArray:
+def _noise_in_use(setup: Setup, solution: Solution, unit: _Unit) -> float:
+    if isinstance(setup.noise_variance, float):
+        return setup.noise_variance
+    if unit.constant and setup.noise_prior is None:
+        return 0.0
+    return solution.state.noise_var * unit.scale**2
+
+
+def quiet(solution: Solution) -> Solution:
+    """A constant signal has no noise, which is no reason to warn."""
+    return replace(solution, status=Status.CONVERGED, converged=True)
+
+
+def _transform_std(transform: Transform, solution: Solution, unit: _Unit) -> FloatArray:
     first, state = transform.scaling.stop, solution.state
     variances = np.zeros(transform.size)
     variances[:first] = state.noise_var
     variances[first + state.active] = state.noise_var * state.dof
     std = squared_synthesis(transform, variances)
     np.sqrt(std, out=std)
-    std *= scale
+    std *= unit.scale
     return std
 
 
-def _without_offset(signal: FloatArray, offset: float) -> list[FloatArray]:
+def without_offset(signal: FloatArray, offset: float) -> list[FloatArray]:
     return [signal - offset]
 
 
 def _analyzed(transform: Transform, data: FloatArray, offset: float) -> FloatArray:
     return transform.analyze(data - offset)
-
-
-class _Counted(Union):
-    """A union that remembers how many atoms each of its parts has."""
-
-    def bind(self, X: Any, *, sample_weight: Any = None, random_state: Any = None) -> Any:
-        atoms = super().bind(X, sample_weight=sample_weight, random_state=random_state)
-        self.counts_ = [part.count for part in atoms.parts]
-        return atoms
-
-
-def fit(data: FloatArray, X: FloatArray, dictionary: Any, setup: Setup) -> Outcome:
-    """Fit the atoms of a dictionary to the samples that are there, by the default solver.
-
-    Parameters
-    ----------
-    data : ndarray of N entries
-        NaN where a sample is missing.
-    X : ndarray of shape (N, d)
-        Inputs of the dictionary, in the order of the data.
-    dictionary : Dictionary
-        Any.
-    setup : Setup
-        Prior, noise and settings of the solver.
-
-    Returns
-    -------
-    Outcome
-        At all rows of X, missing ones included.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.dictionaries import Linear
-    >>> X, setup = np.arange(9.0)[:, None], Setup("bic", 1e-4, None, 1e-6, 100, None, 0)
-    >>> y = np.where(X[:, 0] == 4, np.nan, 3 * X[:, 0])
-    >>> fit(y, X, Linear(), setup).signal[4].round(3)
-    np.float64(12.0)
-    """
-    rng = seeded(setup.random_state)
-    y = data.ravel()
-    there = ~np.isnan(y)
-    X_there, y_there = (X, y) if there.all() else (X[there], y[there])
-    counted = isinstance(dictionary, Union)
-    chosen = _Counted([clone(part) for part in dictionary.parts]) if counted else dictionary
-    result = regress(
-        X_there,
-        y_there[:, None],
-        None,
-        chosen,
-        single=True,
-        fit_intercept=True,
-        prior=setup.prior,
-        noise_variance=setup.noise_variance,
-        solve=partial(_solve, setup, rng),
-        last=None,
-        random_state=rng,
-    )
-    posterior, state = result.posterior, result.solution.state
-    signal = posterior.predict(X).reshape(data.shape)
-    coefficients = np.zeros(posterior.atoms.count)
-    coefficients[posterior.atoms.index] = posterior.weights
-    offset = float(posterior.offset[0])
-    parts: Callable[[], list[FloatArray]] = partial(_without_offset, signal, offset)
-    if counted:
-        parts = partial(_contributions, posterior, X, np.cumsum(chosen.counts_), data.shape)
-    noise = posterior.noise_variance * posterior.scale**2
-    return Outcome(
-        signal=signal,
-        coefficients=coefficients,
-        noise_variance=noise if setup.noise_variance is None else setup.noise_variance,
-        offset=offset,
-        log_evidence=result.log_evidence,
-        dof=1.0 + float(state.dof.sum()),
-        n_atoms=int(state.active.size),
-        solution=result.solution,
-        std=partial(_posterior_std, posterior, X, data.shape),
-        parts=parts,
-    )
-
-
-def _solve(
-    setup: Setup, rng: np.random.RandomState, problem: Problem, start: Start | None
-) -> Solution:
-    reporter = Reporter("denoise", setup.verbose, True) if setup.verbose else None
-    solution = working_set.solve(
-        problem,
-        tol=setup.tol,
-        max_iter=setup.max_iter,
-        # A fit is repeatable unless it is asked not to be.
-        random_state=np.random.RandomState(0) if setup.random_state is None else rng,
-        start=start,
-        report=reporter,
-    )
-    if reporter is not None:
-        reporter.close(solution)
-    return solution
-
-
-def _posterior_std(posterior: Posterior, X: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    return posterior.spread(X, noise=False)[1].reshape(shape)
-
-
-def _contributions(
-    posterior: Posterior, X: FloatArray, ends: NDArray[np.intp], shape: tuple[int, ...]
-) -> list[FloatArray]:
-    owner = np.searchsorted(ends, posterior.atoms.index, side="right")
-    return [posterior.contribution(X, owner == part).reshape(shape) for part in range(len(ends))]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._denoising import Setup
-from sparsebayes._settings import is_count, is_positive, resolve_prior
+from sparsebayes._settings import is_count, is_positive, resolve_noise_prior, resolve_prior
 from sparsebayes._wavelet_transforms import checked_name
 from sparsebayes.dictionaries._protocol import is_dictionary, is_sparse
 from sparsebayes.estimators._base import seeded
@@ -96,6 +96,7 @@ def checked_setup(
     prior: Any,
     noise_variance: Any,
     noise_prior: Any,
+    by_scale: Any,
     tol: Any,
     max_iter: Any,
     random_state: Any,
@@ -105,7 +106,7 @@ def checked_setup(
 
     Parameters
     ----------
-    prior, noise_variance, noise_prior, tol, max_iter, random_state, verbose
+    prior, noise_variance, noise_prior, by_scale, tol, max_iter, random_state, verbose
         As `sparsebayes.denoise` takes them.
 
     Returns
@@ -115,14 +116,24 @@ def checked_setup(
 
     Examples
     --------
-    >>> checked_setup("bic", 2, None, 1e-6, 100, 0, False).noise_variance
+    >>> checked_setup("bic", 2, None, False, 1e-6, 100, 0, False).noise_variance
     2.0
     """
     resolve_prior(prior, None, 1.0, 1)
-    if noise_variance is not None and not is_positive(noise_variance):
+    named = isinstance(noise_variance, str) and noise_variance == "mad"
+    if not (noise_variance is None or named or is_positive(noise_variance)):
         raise ValueError(
-            f"noise_variance must be None (estimated) or a number > 0, got {noise_variance!r}."
+            "noise_variance must be None (estimated by the model), 'mad' (from the finest "
+            f"wavelets) or a number > 0, got {noise_variance!r}."
         )
+    before = resolve_noise_prior(noise_prior)
+    if before is not None and noise_variance is not None:
+        raise ValueError(
+            f"noise_prior={noise_prior!r} is for a noise that the model estimates: noise_variance "
+            "must be None."
+        )
+    if not isinstance(by_scale, bool | np.bool_):
+        raise TypeError(f"by_scale must be True or False, got {by_scale!r}.")
     if not is_positive(tol):
         raise ValueError(f"tol must be a number > 0, got {tol!r}.")
     if not is_count(max_iter, 1):
@@ -130,8 +141,16 @@ def checked_setup(
     if not isinstance(verbose, bool | np.bool_) and not is_count(verbose, 0):
         raise ValueError(f"verbose must be 0, 1 or 2, got {verbose!r}.")
     seeded(random_state)
-    noise = None if noise_variance is None else float(noise_variance)
-    return Setup(prior, noise, noise_prior, float(tol), int(max_iter), random_state, int(verbose))
+    return Setup(
+        prior=prior,
+        noise_variance=noise_variance if noise_variance is None or named else float(noise_variance),
+        noise_prior=before,
+        by_scale=bool(by_scale),
+        tol=float(tol),
+        max_iter=int(max_iter),
+        random_state=random_state,
+        verbose=int(verbose),
+    )
 
 
 def checked_wavelet(wavelet: Any, level: Any) -> None:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsebayes._denoising import Outcome, Setup, fit, shrink, transform_of
+from sparsebayes._denoising import Outcome, Setup, shrink, transform_of
+from sparsebayes._denoising_fit import fit
 from sparsebayes._signal_checks import checked_setup, checked_signal, checked_wavelet, inputs
+from sparsebayes.dictionaries import Wavelet
 from sparsebayes.problem import Certificate, Solution, Status
 
 FloatArray = NDArray[np.float64]
@@ -137,9 +139,10 @@ def denoise(
     signal: ArrayLike,
     wavelet: Any = "sym8",
     prior: Any = "bic",
-    noise_variance: float | None = None,
+    noise_variance: float | str | None = None,
     *,
     level: int | None = None,
+    by_scale: bool = False,
     axis: int | None = None,
     positions: ArrayLike | None = None,
     noise_prior: Any = None,
@@ -167,10 +170,17 @@ def denoise(
     prior : str, float or Hyperprior, default="bic"
         As in `SparseBayesRegressor`: "bic" prices an atom at half the logarithm of the number of
         samples, "ric" twice as high, "aic" at 1, "flat" at nothing.
-    noise_variance : float or None
-        Variance of the noise; None to estimate it.
+    noise_variance : float, "mad" or None
+        Variance of the noise. None estimates it together with the signal, where it is most
+        probable; it then counts what is too small to be told from noise. "mad" takes it from the
+        median of the finest wavelet coefficients, which suits signals that fill all scales, such as
+        pictures with little noise.
     level : int or None
         Levels of the wavelet transform, as many as there are by default. Only with a name.
+    by_scale : bool, default=False
+        Whether "bic" and "ric" count the coefficients of each subband instead of the samples. The
+        coarser, the lower the price: better for signals and pictures with detail at all scales,
+        worse for smooth ones. Only for orthonormal wavelets.
     axis : int or None
         Denoise along this axis, every line on its own, each with its own noise.
     positions : array-like of shape (n,) or (n, d), default=None
@@ -205,7 +215,9 @@ def denoise(
     ((1000,), 0.2)
     """
     checked_wavelet(wavelet, level)
-    setup = checked_setup(prior, noise_variance, noise_prior, tol, max_iter, random_state, verbose)
+    setup = checked_setup(
+        prior, noise_variance, noise_prior, by_scale, tol, max_iter, random_state, verbose
+    )
     data = checked_signal(signal, axis)
     if axis is None:
         outcome = _outcome(data, wavelet, level, positions, setup)
@@ -222,15 +234,16 @@ def _outcome(
     data: FloatArray, wavelet: Any, level: int | None, positions: Any, setup: Setup
 ) -> Outcome:
     """Denoise one signal or image in the way that suits it."""
-    transform = None
-    if positions is None:
-        transform = transform_of(wavelet, data.shape, level)
-    if transform is not None:
+    gaps = bool(np.isnan(data).any())
+    transform = transform_of(wavelet, data.shape, level) if positions is None else None
+    if transform is not None and not gaps:
         return shrink(data, transform, setup)
-    if isinstance(wavelet, str):
-        raise ValueError(f"{wavelet!r} is not orthonormal.")
-    dictionary = wavelet
-    return fit(data, inputs(positions, data.shape), dictionary, setup)
+    if setup.by_scale or setup.noise_variance == "mad":
+        name = "by_scale=True" if setup.by_scale else "noise_variance='mad'"
+        raise ValueError(f"{name} is for orthonormal wavelets of a signal without gaps.")
+    dictionary = Wavelet(wavelet, level) if isinstance(wavelet, str) else wavelet
+    X = inputs(positions, data.shape)
+    return fit(data, X, dictionary, setup, on_grid=positions is None)
 
 
 def _wrapped(outcome: Outcome, data: FloatArray) -> Denoised:
