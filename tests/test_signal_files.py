@@ -366,6 +366,10 @@ def test_faulty_sound(tmp_path):
     refused(path, "no samples")
     wavfile.write(path, 8000, np.ones(4, dtype=np.int64))
     refused(path, "64 bits")
+    wavfile.write(path, 8000, np.ones(4, dtype=np.float32))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:24] + b"\xff\xff\xff\xff" + whole[28:])
+    refused(path, "4294967295 samples a second")
 
 
 # ---------------------------------------------------------------------------- pictures
@@ -494,7 +498,7 @@ def test_pictures_that_cannot_be_read_without_loss(picture, tmp_path):
     assert list(open_signal(str(path)).channels) == ["gray"]
     for color in (2, 4, 6):
         path.write_bytes(png(16, color))
-        refused(path, "16 bits cannot be read without loss")
+        refused(path, "colors of 16 bits, which cannot be read without loss")
     path = tmp_path / "a.tif"
     picture.fromarray(np.zeros((4, 4), dtype=np.int32)).save(path)
     refused(path, "signed")
@@ -541,6 +545,46 @@ def test_pictures_without_pillow(tmp_path, monkeypatch):
     for check in check_output, check_std:
         with pytest.raises(ValueError, match="pictures need Pillow"):
             check(signal, str(tmp_path / "b.tif"))
+
+
+# ---------------------------------------------------------------------------- damaged files
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".npy", ".wav", ".png", ".tif"])
+def test_damaged_files_are_read_or_refused(tmp_path, suffix, capfd):
+    """Bytes changed, removed or put in: nothing but a ValueError that names the file."""
+    path = tmp_path / f"a{suffix}"
+    values = RNG.integers(0, 99, (12, 13)).astype(np.uint8)
+    if suffix == ".csv":
+        path.write_text("t,x\n" + "".join(f"{row},{row * row % 7}\n" for row in range(20)))
+    elif suffix == ".npy":
+        np.save(path, values.astype(float))
+    elif suffix == ".wav":
+        wavfile.write(path, 8000, values.astype(np.float32))
+    else:
+        pytest.importorskip("PIL.Image").fromarray(values).save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(1)
+    messages = []
+    for _ in range(300):
+        content = bytearray(whole)
+        for _ in range(rng.integers(1, 5)):
+            place = int(rng.integers(0, max(1, min(len(content), 200))))
+            choice = rng.integers(3)
+            if choice == 0:
+                content[place : place + 1] = rng.bytes(1)
+            elif choice == 1:
+                del content[place : place + int(rng.integers(1, 9))]
+            else:
+                content[place:place] = rng.bytes(3)
+        path.write_bytes(content or b"x")
+        try:
+            through(path, tmp_path / f"b{suffix}")
+        except ValueError as error:
+            messages.append(str(error))
+    assert len(messages) > 100
+    assert all(str(path) in message for message in messages)
+    capfd.readouterr()  # libtiff writes to stderr by itself
 
 
 # ---------------------------------------------------------------------------- what fits what

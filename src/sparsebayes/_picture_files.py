@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._series_files import Array, side_by_side
+from sparsebayes._series_files import DAMAGE, Array, side_by_side
 from sparsebayes._sound_files import clipping, rounded
 
 PICTURES = (".png", ".tif", ".tiff")
@@ -48,9 +48,10 @@ class PictureFile:
         values = np.asarray(image)
         layers = values.reshape(*values.shape[:2], -1)
         self._alpha = layers[..., -1] if has_alpha else None
-        self.channels = {
-            name: layers[..., place].astype(np.float64) for place, name in enumerate(names)
-        }
+        with np.errstate(invalid="ignore"):  # a signaling NaN is as missing as any
+            self.channels = {
+                name: layers[..., place].astype(np.float64) for place, name in enumerate(names)
+            }
         self.suffixes: tuple[str, ...] = (*(_TIFF if self._mode == "F" else PICTURES), ".npy")
         kept = ("icc_profile", "dpi")
         self._settings = {key: image.info[key] for key in kept if key in image.info}
@@ -63,28 +64,25 @@ class PictureFile:
             # Pillow warns of metadata that it cannot use, and of large pictures.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                with Image.open(self.path, formats=("PNG", "TIFF")) as image:
-                    pages = getattr(image, "n_frames", 1)
-                    if pages > 1:
-                        raise ValueError(f"{self.path}: {pages} pages or frames: split them")
-                    _check_depth(self.path, image)
-                    image.load()
-                    # Older versions of Pillow read gray of 16 bits from png files as 32.
-                    if image.mode == "I" and image.format == "PNG":
-                        image = image.convert("I;16")
-                    # Stored turned or mirrored, with a note on it that would be lost.
-                    upright = ImageOps.exif_transpose(image)
+                with Image.open(self.path, formats=("PNG", "TIFF")) as opened:
+                    fault = _fault(opened, self.path)
+                    if not fault:
+                        opened.load()
+                        # Older versions of Pillow read gray of 16 bits from png files as 32.
+                        deep = opened.mode == "I" and opened.format == "PNG"
+                        image = opened.convert("I;16") if deep else opened
+                        # Stored turned or mirrored, with a note on it that would be lost.
+                        upright = ImageOps.exif_transpose(image)
         except UnidentifiedImageError:
-            raise ValueError(
-                f"{self.path}: not a png or tiff picture that can be read (damaged, or numbers of "
-                "a kind that Pillow does not know)"
-            ) from None
-        except (OSError, SyntaxError, EOFError) as error:
+            fault = "not a png or tiff picture, damaged, or of a kind that Pillow does not know"
+        except (OSError, EOFError, ValueError, *DAMAGE) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
-            raise ValueError(f"{self.path}: the picture is damaged ({error})") from None
+            fault = f"the picture is damaged ({error})"
         except Image.DecompressionBombError as error:
-            raise ValueError(f"{self.path}: the picture is too large ({error})") from None
+            fault = f"the picture is too large ({error})"
+        if fault:
+            raise ValueError(f"{self.path}: {' '.join(fault.split())}")
         return self._converted(upright)
 
     def _converted(self, image: Any) -> Any:
@@ -152,27 +150,23 @@ def need_pillow(path: str) -> None:
         raise ValueError(f'{path}: pictures need Pillow: pip install "sparsebayes[image]"')
 
 
-def _check_depth(path: str, image: Any) -> None:
-    """Refuse numbers that Pillow would read as others: it tells only of the mode it makes."""
+def _fault(image: Any, path: str) -> str:
+    """What forbids to use a picture; of numbers, Pillow tells only the mode it turns them into."""
+    pages = getattr(image, "n_frames", 1)
+    if pages > 1:
+        return f"{pages} pages or frames: split them"
+    advice = "cannot be read without loss: convert it to 8 bits, to gray of 16, or to a npy file"
     if image.format == "TIFF":
-        bits, sign = image.tag_v2.get(258, (1,)), image.tag_v2.get(339, (1,))
-        signed = image.mode != "F" and any(kind != 1 for kind in sign)
-        if max(bits) > 8 and (len(bits) > 1 or signed or (max(bits) > 16 and image.mode != "F")):
-            raise _too_deep(path, f"{len(bits)} x {max(bits)}", signed)
-        if signed:
-            raise _too_deep(path, f"{len(bits)} x {max(bits)}", signed)
-        return
+        bits, kinds = image.tag_v2.get(258, (1,)), image.tag_v2.get(339, (1,))
+        if image.mode == "F":
+            return ""
+        if any(kind != 1 for kind in kinds):
+            return f"signed numbers of {max(bits)} bits, which {advice}"
+        if max(bits) > 16 or (max(bits) > 8 and len(bits) > 1):
+            return f"{len(bits)} x {max(bits)} bits, which {advice}"
+        return ""
     with open(path, "rb") as file:
         header = file.read(26)
     # Bits and kind of color are behind the signature, and length, name, width and height.
     bits, color = header[24], header[25]
-    if bits == 16 and color != 0:
-        raise _too_deep(path, "16", False)
-
-
-def _too_deep(path: str, bits: str, signed: bool) -> ValueError:
-    kind = "signed numbers" if signed else "bits"
-    return ValueError(
-        f"{path}: {bits} {kind} cannot be read without loss: convert it to 8 bits, to gray of 16 "
-        "bits, or to a npy file"
-    )
+    return f"colors of 16 bits, which {advice}" if bits == 16 and color != 0 else ""

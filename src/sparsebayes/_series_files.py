@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from tokenize import TokenError
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
@@ -18,6 +20,16 @@ from sparsebayes._tables import suggestion
 Array = NDArray[np.float64]
 
 TABLES = (".csv", ".tsv")
+# What readers of binary formats stumble with over files that are damaged, besides ValueError.
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    SyntaxError,
+    TypeError,
+    UnboundLocalError,
+    struct.error,
+)
 
 
 class TableFile:
@@ -159,7 +171,8 @@ class ArrayFile:
         self._dtype = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
         self._axis = -1 if axis is None else axis
         self._shape = np.moveaxis(values, self._axis, -1).shape
-        self.channels = _lines(values.astype(np.float64), axis)
+        with np.errstate(invalid="ignore"):  # a signaling NaN is as missing as any
+            self.channels = _lines(values.astype(np.float64), axis)
         self.suffixes: tuple[str, ...] = (".npy",)
         if values.ndim == 1:
             self.suffixes += TABLES
@@ -185,7 +198,7 @@ def _load(path: str) -> NDArray[Any]:
         with open(path, "rb") as file:
             # Never a pickle: opening a stranger's file must run no code.
             return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, TokenError, *DAMAGE) as error:
         reason = "objects, not numbers" if "allow_pickle" in str(error) else "damaged, or no array"
         raise ValueError(f"{path}: not a npy file of numbers ({reason})") from None
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from sparsebayes._series_files import TABLES, Array, side_by_side, write_columns
+from sparsebayes._series_files import DAMAGE, TABLES, Array, side_by_side, write_columns
 
 
 class SoundFile:
@@ -28,11 +28,16 @@ class SoundFile:
             content = file.read()
         self.rate, values = _decode(path, content)
         self._dtype = values.dtype
+        if not 0 < self.rate * max(values[:1].nbytes, 1) < 2**32:
+            raise ValueError(
+                f"{path}: not a wav file that can be read ({self.rate} samples a second)"
+            )
         if values.dtype == np.int64:
             raise ValueError(f"{path}: integers of 64 bits, which are not exact as floats")
         self.bits = 24 if _sample_bytes(content) == 3 else 8 * values.dtype.itemsize
         count = 1 if values.ndim == 1 else values.shape[1]
-        columns = values.reshape(len(values), count).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signaling NaN is as missing as any
+            columns = values.reshape(len(values), count).astype(np.float64)
         names = {1: ["sound"], 2: ["left", "right"]}.get(
             count, [f"channel {place + 1}" for place in range(count)]
         )
@@ -82,8 +87,7 @@ def _decode(path: str, content: bytes) -> tuple[int, NDArray[Any]]:
         warnings.simplefilter("always")
         try:
             rate, values = wavfile.read(io.BytesIO(content))
-        # A file cut short or with impossible numbers surfaces as any of these.
-        except (ValueError, struct.error, ArithmeticError, EOFError, UnboundLocalError) as error:
+        except (ValueError, EOFError, *DAMAGE) as error:
             known = str(error) if "Unknown wave file format" in str(error) else "damaged"
             raise ValueError(f"{path}: not a wav file that can be read ({known})") from None
     if any("EOF" in str(warning.message) for warning in caught):
