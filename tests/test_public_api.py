@@ -17,6 +17,8 @@ MODULES = [
     "sparsebayes.estimators",
     "sparsebayes.hyperpriors",
     "sparsebayes.predictive",
+    "sparsebayes.reconstruction",
+    "sparsebayes.sensing",
     "sparsebayes.signals",
 ]
 
@@ -41,7 +43,7 @@ def test_exported_names(module):
 def test_names_that_users_rely_on():
     names = {"RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor", "__version__", "load"}
     assert names <= set(sparsebayes.__all__)
-    assert "denoise" in sparsebayes.__all__
+    assert {"denoise", "reconstruct"} <= set(sparsebayes.__all__)
     for name in names - {"__version__", "load"}:
         assert getattr(sparsebayes.estimators, name) is getattr(sparsebayes, name)
     assert {"Bias", "Kernel", "Linear", "Union"} <= set(sparsebayes.dictionaries.__all__)

@@ -13,11 +13,13 @@ __all__ = [
     "__version__",
     "denoise",
     "load",
+    "reconstruct",
 ]
 
 if TYPE_CHECKING:
     from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
     from sparsebayes.persistence import load
+    from sparsebayes.reconstruction import reconstruct
     from sparsebayes.signals import denoise
 
 # Imported on first use: scikit-learn takes seconds to import, `sparsebayes --help` must not.
@@ -28,6 +30,7 @@ _HOMES = {
     "SparseBayesRegressor": "estimators",
     "denoise": "signals",
     "load": "persistence",
+    "reconstruct": "reconstruction",
 }
 
 

@@ -130,8 +130,8 @@ def regress(
     typical = noise_variance or (0.0 if before is None else before.h)
     if typical and not t.any():
         scale = float(typical) ** 0.5  # constant targets have no unit of their own
-    before = None if before is None else _prior_in_units(before, scale)
-    noise_var = None if noise_variance is None else _in_units(noise_variance, scale)
+    before = None if before is None else prior_in_units(before, scale)
+    noise_var = None if noise_variance is None else in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     with one_blas_thread():
         quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
@@ -215,7 +215,8 @@ def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
     raise ValueError(f"solver='orthonormal' does not apply: {reason}; use solver='auto'.")
 
 
-def _prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
+def prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
+    """Prior of the noise of targets that are divided by ``scale``."""
     if prior.h == 0:
         return prior
     h = float(np.float64(prior.h) ** 0.5 / scale) ** 2
@@ -227,7 +228,8 @@ def _prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
     return InverseGamma(prior.g, h)
 
 
-def _in_units(noise_variance: float, scale: float) -> float:
+def in_units(noise_variance: float, scale: float) -> float:
+    """Noise of targets that are divided by ``scale``."""
     noise_var = float(np.float64(noise_variance) ** 0.5 / scale) ** 2
     if not _SMALLEST_NOISE <= noise_var <= _LARGEST_NOISE:
         raise ValueError(

@@ -1,0 +1,381 @@
+"""The two ways to reconstruct: the default solver on a matrix, or products alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from sparsebayes._regression import Regression, Start, in_units, prior_in_units, regress
+from sparsebayes._samples import standardized
+from sparsebayes._sensing_forms import Matrix, Picks, Sensing
+from sparsebayes._settings import resolve_noise_prior, resolve_prior
+from sparsebayes._threads import one_blas_thread
+from sparsebayes.dictionaries import Operator
+from sparsebayes.dictionaries._products import blocks, columns_of, squares_of
+from sparsebayes.dictionaries._protocol import Products
+from sparsebayes.dictionaries.operators import OperatorProducts
+from sparsebayes.estimators._base import Reporter
+from sparsebayes.implicit import Implicit, SampledState, matrix_of
+from sparsebayes.operator_design import OperatorDesign
+from sparsebayes.problem import Problem, Solution
+from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.solvers import matrix_free, working_set
+
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Measured", "Recovered", "Settings", "exactly", "implicitly"]
+
+_DENSE = 2**20  # entries of a matrix that is formed though it has fast products
+_STORED = 2**27  # entries of a matrix that is formed where it has none
+_PROBES = 64  # random signs, for norms that nothing else tells
+_DRAWS_AT_ONCE = 2**22  # entries of draws that are solved for together
+
+
+class Settings(NamedTuple):
+    """What a user may choose, checked."""
+
+    prior: Any
+    noise_variance: float | None
+    noise_prior: Any
+    tol: float | None
+    max_iter: int | None
+    n_draws: int
+    random_state: Any
+    verbose: int
+
+
+class Recovered(NamedTuple):
+    """What is known of a signal, in its own units."""
+
+    coefficients: FloatArray  # (M,)
+    coefficient_std: FloatArray  # (M,)
+    noise_variance: float
+    log_evidence: float
+    dof: float
+    solution: Solution
+    std: Callable[[], FloatArray]  # (N,)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Atoms of a basis as they are measured: products with the n x M matrix, never formed.
+
+    Parameters
+    ----------
+    sensing : Sensing
+        Measures signals of N samples.
+    basis : Products
+        Atoms at all samples, N x M.
+    """
+
+    sensing: Sensing
+    basis: Products
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Measurements and atoms."""
+        return self.sensing.n_measurements, self.basis.shape[1]
+
+    def synthesize(self, weights: FloatArray) -> FloatArray:
+        """Measurements of sums of atoms: (k, M) to (k, n)."""
+        signals = self.basis.synthesize(weights).reshape(len(weights), *self.sensing.shape)
+        return np.ascontiguousarray(self.sensing.measure(signals))
+
+    def analyze(self, rows: FloatArray) -> FloatArray:
+        """Inner products with the atoms as measured: (k, n) to (k, M)."""
+        return self.basis.analyze(self.sensing.adjoint(rows).reshape(len(rows), -1))
+
+    def squared_norms(self) -> FloatArray | None:
+        """Exact where samples are measured themselves and the basis has squares; else None."""
+        if not isinstance(self.sensing, Picks):
+            return None
+        counts = self.sensing.counts
+        if (counts == 1).all():
+            known = self.basis.squared_norms()
+            if known is not None:
+                return known
+        found = squares_of(self.basis, counts[None])
+        return None if found is None else np.maximum(found[0], 0.0)
+
+    def dense(self) -> FloatArray | None:
+        """The matrix, where it is small or has no fast products; else None."""
+        n, m = self.shape
+        stored = isinstance(self.sensing, Matrix) and not _is_fast(self.sensing.products)
+        stored |= not _is_fast(self.basis)
+        if n * m > (_STORED if stored else _DENSE):
+            return None
+        matrix = np.empty((n, m))
+        for part in blocks(n, max(m, self.basis.shape[0])):
+            unit = np.zeros((part.stop - part.start, n))
+            unit[np.arange(len(unit)), np.arange(part.start, part.stop)] = 1.0
+            matrix[part] = self.analyze(unit)
+        return matrix
+
+    def operator(self) -> LinearOperator:
+        """The same as SciPy has it."""
+        return LinearOperator(
+            self.shape,
+            matvec=lambda w: self.synthesize(np.reshape(w, (1, -1)))[0],
+            rmatvec=lambda r: self.analyze(np.reshape(r, (1, -1)))[0],
+            matmat=lambda w: self.synthesize(np.ascontiguousarray(w.T)).T,
+            rmatmat=lambda r: self.analyze(np.ascontiguousarray(r.T)).T,
+            dtype=np.float64,
+        )
+
+
+def _is_fast(products: Any) -> bool:
+    return not (
+        isinstance(products, OperatorProducts) and not isinstance(products.A, LinearOperator)
+    )
+
+
+def exactly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> Recovered:
+    """Fit the measurements by the default solver, whose certificate is exact.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Measurements.
+    measured : Measured
+        Atoms as they are measured.
+    settings : Settings
+        Prior, noise and settings of the solver.
+    rng : RandomState
+        Source of randomness.
+
+    Returns
+    -------
+    Recovered
+        Coefficients and how sure they are.
+    """
+    matrix = measured.dense()
+    squares = measured.squared_norms()
+    norms = None if squares is None else np.sqrt(squares)
+    dictionary = Operator(matrix) if matrix is not None else Operator(measured.operator(), norms)
+    result = regress(
+        np.arange(len(y), dtype=np.float64)[:, None],
+        y[:, None],
+        None,
+        dictionary,
+        single=True,
+        fit_intercept=False,
+        prior=settings.prior,
+        noise_variance=settings.noise_variance,
+        noise_prior=settings.noise_prior,
+        solver="working-set",
+        solve=partial(_solve_exactly, settings, rng),
+        last=None,
+        random_state=rng,
+    )
+    posterior, state = result.posterior, result.solution.state
+    m = measured.shape[1]
+    coefficients, deviation = np.zeros(m), np.zeros(m)
+    index = posterior.atoms.index
+    coefficients[index] = posterior.weights
+    root = posterior.root / posterior.norm[:, None] * posterior.scale
+    deviation[index] = np.sqrt(np.einsum("ij,ij->i", root, root))
+    return Recovered(
+        coefficients,
+        deviation,
+        posterior.noise_variance * posterior.scale**2,
+        result.log_evidence,
+        float(state.dof.sum()),
+        result.solution,
+        partial(_exact_std, measured.basis, result),
+    )
+
+
+def _solve_exactly(
+    settings: Settings, rng: np.random.RandomState, problem: Problem, start: Start | None
+) -> Solution:
+    reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
+    solution = working_set.solve(
+        problem,
+        tol=1e-6 if settings.tol is None else settings.tol,
+        max_iter=10_000 if settings.max_iter is None else settings.max_iter,
+        random_state=rng,
+        start=start,
+        report=reporter,
+    )
+    if reporter is not None:
+        reporter.close(solution)
+    return solution
+
+
+def _exact_std(basis: Products, result: Regression) -> FloatArray:
+    """Posterior standard deviation of every sample."""
+    posterior = result.posterior
+    variance = np.zeros(basis.shape[0])
+    root = posterior.root / posterior.norm[:, None] * posterior.scale  # (m, m)
+    if len(root):
+        atoms = columns_of(basis, posterior.atoms.index)  # (m, N)
+        for part in blocks(atoms.shape[1], len(root)):
+            half = atoms[:, part].T @ root
+            variance[part] = np.einsum("ij,ij->i", half, half)
+    return np.sqrt(variance)
+
+
+def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> Recovered:
+    """Fit the measurements with products alone.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        Measurements.
+    measured : Measured
+        Atoms as they are measured.
+    settings : Settings
+        Prior, noise and settings of the solver.
+    rng : RandomState
+        Source of randomness.
+
+    Returns
+    -------
+    Recovered
+        Coefficients, and estimates of how sure they are.
+    """
+    t, _, scale = standardized(y[:, None], None, False)
+    before = resolve_noise_prior(settings.noise_prior)
+    typical = settings.noise_variance or (0.0 if before is None else before.h)
+    if typical and not t.any():
+        scale = float(typical) ** 0.5
+    before = None if before is None else prior_in_units(before, scale)
+    noise_var = None
+    if settings.noise_variance is not None:
+        noise_var = in_units(settings.noise_variance, scale)
+    with one_blas_thread():
+        quad = DesignQuadratic(OperatorDesign(_Normed(measured, rng)), t, None, False, before)
+        hyperprior = resolve_prior(settings.prior, None, len(y), int((quad.diag > 0).sum()))
+        reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
+        solution = matrix_free.solve(
+            Problem(quad, hyperprior, noise_var),
+            tol=1e-3 if settings.tol is None else settings.tol,
+            max_iter=60 if settings.max_iter is None else settings.max_iter,
+            random_state=rng,
+            report=reporter,
+        )
+        if reporter is not None:
+            reporter.close(solution)
+    state = solution.state
+    assert isinstance(state, SampledState)
+    unit = scale / quad.norm[state.active]
+    coefficients, deviation = np.zeros(quad.size), np.zeros(quad.size)
+    coefficients[state.active] = state.mu[:, 0] * unit
+    deviation[state.active] = np.sqrt(state.variance) * unit
+    of_noise, n_before = 0.0, 0.0
+    if before is not None:
+        of_noise, n_before = before.log_density(state.noise_var), before.observations(1).n
+    evidence = state.log_evidence - of_noise - (quad.n - n_before) * math.log(scale)
+    seed = int(rng.randint(2**31))
+    return Recovered(
+        coefficients,
+        deviation,
+        state.noise_var * scale**2,
+        evidence,
+        float(state.dof.sum()),
+        solution,
+        partial(_sampled_std, measured.basis, quad, state, scale, settings.n_draws, seed),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Normed:
+    """Products whose norms are known, or estimated by probes where only all columns would tell.
+
+    Norms serve as units of the prior and as a preconditioner, and an error of a tenth matters to
+    neither.
+    """
+
+    measured: Measured
+    rng: np.random.RandomState
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.measured.shape
+
+    def synthesize(self, weights: FloatArray) -> FloatArray:
+        return self.measured.synthesize(weights)
+
+    def analyze(self, rows: FloatArray) -> FloatArray:
+        return self.measured.analyze(rows)
+
+    def squared_norms(self) -> FloatArray:
+        return self._squares
+
+    @cached_property
+    def _squares(self) -> FloatArray:
+        known = self.measured.squared_norms()
+        if known is not None:
+            return known
+        n, m = self.shape
+        total = np.zeros(m)
+        for part in blocks(_PROBES, max(n, m)):
+            signs = self.rng.choice([-1.0, 1.0], size=(part.stop - part.start, n))
+            found = self.analyze(signs)
+            total += np.einsum("kj,kj->j", found, found)
+        return shrunk(total / _PROBES, _PROBES)
+
+
+def shrunk(squares: FloatArray, probes: int) -> FloatArray:
+    """Draw estimated squares together, as far as they scatter no more than estimates do.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (M,)
+        Mean squares of so many probes: of relative variance 2 / probes if they were all equal.
+    probes : int
+        Number of probes.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        Weighted means of each one and of all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.RandomState(0)
+    >>> estimates = (rng.standard_normal((64, 1000)) ** 2).mean(axis=0)
+    >>> bool(estimates.std() > 0.1), bool(shrunk(estimates, 64).std() < 0.02)
+    (True, True)
+    """
+    there = squares > 0
+    mean = float(squares[there].mean()) if there.any() else 1.0
+    scatter = 2.0 / probes
+    spread = float(np.square(squares[there] / mean - 1.0).mean()) if there.any() else 0.0
+    excess = max(spread - scatter, 0.0) / (1.0 + scatter)
+    share = excess / (excess + scatter)
+    return np.where(there, share * squares + (1.0 - share) * mean, 0.0)
+
+
+def _sampled_std(
+    basis: Products,
+    quad: DesignQuadratic,
+    state: SampledState,
+    scale: float,
+    n_draws: int,
+    seed: int,
+) -> FloatArray:
+    """Root mean square of draws from the posterior about its mean."""
+    rng = np.random.RandomState(seed)
+    size = quad.size
+    posterior = Implicit(matrix_of(quad)[1], size, state.active, state.v, state.noise_var)
+    variance = np.zeros(basis.shape[0])
+    at_once = max(1, min(n_draws, _DRAWS_AT_ONCE // max(size, 1)))
+    unit = scale * np.sqrt(state.v) / quad.norm[state.active]
+    with one_blas_thread():
+        for start in range(0, n_draws, at_once):
+            k = min(at_once, n_draws - start)
+            draws = posterior.draw(rng, k, quad.design.shape[0])
+            weights = np.zeros((k, size))
+            weights[:, state.active] = draws.whitened * unit
+            signals = basis.synthesize(weights)
+            variance += np.einsum("ki,ki->i", signals, signals)
+    return np.sqrt(variance / n_draws)
