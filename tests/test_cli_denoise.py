@@ -75,6 +75,14 @@ def test_options_reach_the_function(run, array, tmp_path):
     np.testing.assert_allclose(np.load(output), expected.signal, rtol=1e-12)
     assert "wavelets haar, prior 1.5" in out
     assert "noise given   0.9487 standard" in out
+    code, out, err = run(
+        "denoise", array, "--output", output, "--by-scale", "--noise-variance", "mad"
+    )
+    assert (code, err) == (0, "")
+    expected = denoise(SIGNAL, noise_variance="mad", by_scale=True)
+    np.testing.assert_allclose(np.load(output), expected.signal, rtol=1e-12)
+    assert "prior bic by scale\n" in out
+    assert f"noise found   {expected.noise_variance**0.5:.4g} standard" in out
 
 
 def test_named_columns_of_a_table(run, table, tmp_path):
@@ -176,6 +184,21 @@ def test_pictures(run, tmp_path):
     np.testing.assert_array_equal(written[..., 1], np.clip(np.rint(expected), 0, 255))
     for name in ("red", "green", "blue"):
         assert f"  {name}" in out
+
+
+def test_missing_samples_are_filled_in_and_counted(run, tmp_path):
+    path, output = tmp_path / "noisy.csv", tmp_path / "clean.csv"
+    values = SIGNAL[:128].copy()
+    values[40:44] = np.nan
+    np.savetxt(path, values)
+    code, out, err = run("denoise", path, "--wavelet", "haar", "--output", output)
+    assert code == 0
+    assert "missing       4 samples, filled in\n" in out
+    assert err.startswith("sparsebayes: warning: ")
+    assert "4 of 128 samples are missing" in err
+    written = np.loadtxt(output)
+    assert np.isfinite(written).all()
+    assert np.abs(written - SIGNAL[:128]).max() < 0.5 * np.ptp(SIGNAL)
 
 
 def test_constant_signals_are_written_unchanged(run, tmp_path):

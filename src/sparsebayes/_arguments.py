@@ -254,13 +254,22 @@ def _add_denoise(commands: Any, kind: dict[str, Any]) -> None:
         "--level", type=_level, help="levels of the transform (default: as many as there are)"
     )
     model.add_argument(
+        "--by-scale",
+        action="store_true",
+        help="let bic and ric count the coefficients of each scale: keeps more of what is coarse",
+    )
+    model.add_argument(
         "--noise-variance",
         metavar="VARIANCE",
-        type=_positive,
-        help="variance of the noise where it is known, in units of the signal squared "
-        "(default: estimated)",
+        type=_variance,
+        help="variance of the noise where it is known, in units of the signal squared, or mad: "
+        "from the median of the finest coefficients (default: estimated with the signal)",
     )
     denoise.add_argument("--quiet", action="store_true", help="print no summary and no progress")
+
+
+def _variance(text: str) -> float | str:
+    return text if text == "mad" else _positive(text)
 
 
 def _level(text: str) -> int:

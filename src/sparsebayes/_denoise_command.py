@@ -110,6 +110,7 @@ def _denoise_all(source: SignalFile, arguments: argparse.Namespace) -> dict[str,
                 arguments.prior,
                 arguments.noise_variance,
                 level=arguments.level,
+                by_scale=arguments.by_scale,
                 verbose=0 if arguments.quiet else 1,
             )
         except ValueError as error:
@@ -134,6 +135,10 @@ def _std(source: SignalFile, name: str, found: dict[str, Denoised]) -> Array:
     return found[name].std if name in found else np.zeros_like(source.channels[name])
 
 
+def _missing(source: SignalFile) -> int:
+    return sum(int(np.isnan(values).sum()) for values in source.channels.values())
+
+
 def _say_constant(source: SignalFile, found: dict[str, Denoised]) -> None:
     names = [name for name in source.channels if name not in found]
     if not names:
@@ -151,8 +156,8 @@ def _say_constant(source: SignalFile, found: dict[str, Denoised]) -> None:
 def _summarize(
     source: SignalFile, found: dict[str, Denoised], arguments: argparse.Namespace, seconds: float
 ) -> None:
-    known = arguments.noise_variance is not None
-    prior = arguments.prior
+    known = isinstance(arguments.noise_variance, float)
+    prior = f"{arguments.prior}{' by scale' if arguments.by_scale else ''}"
     print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
     first = next(iter(source.channels.values()))
     size = " x ".join(map(str, first.shape))
@@ -163,7 +168,7 @@ def _summarize(
     position = getattr(source, "position", None)
     if position is not None:
         item("positions", f"{position!r}, kept")
-    missing = sum(int(np.isnan(values).sum()) for values in source.channels.values())
+    missing = _missing(source)
     if missing:
         item("missing", f"{counted(missing, 'sample')}, filled in")
     if len(found) == 1 and count == 1:
