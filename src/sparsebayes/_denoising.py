@@ -163,16 +163,17 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     signal *= unit.scale
     signal += unit.shift
     coefficients *= unit.scale
+    noise = _noise_in_use(setup, solution, unit)
     return Outcome(
         signal=signal,
         coefficients=coefficients,
-        noise_variance=_noise_in_use(setup, solution, unit),
+        noise_variance=noise,
         offset=unit.shift,
         log_evidence=log_evidence,
         dof=first + float(state.dof.sum()),
-        n_atoms=first + int(state.active.size),
+        n_atoms=int(state.active.size),
         solution=quiet(solution) if unit.constant else solution,
-        std=partial(_transform_std, transform, solution, unit),
+        std=partial(_transform_std, transform, solution, 0.0 if noise == 0 else unit.scale),
         parts=partial(without_offset, signal, unit.shift),
         least_squares=partial(_analyzed, transform, data, unit.shift),
     )
@@ -286,14 +287,14 @@ def quiet(solution: Solution) -> Solution:
     return replace(solution, status=Status.CONVERGED, converged=True)
 
 
-def _transform_std(transform: Transform, solution: Solution, unit: _Unit) -> FloatArray:
+def _transform_std(transform: Transform, solution: Solution, scale: float) -> FloatArray:
     first, state = transform.scaling.stop, solution.state
     variances = np.zeros(transform.size)
     variances[:first] = state.noise_var
     variances[first + state.active] = state.noise_var * state.dof
     std = squared_synthesis(transform, variances)
     np.sqrt(std, out=std)
-    std *= unit.scale
+    std *= scale
     return std
 
 

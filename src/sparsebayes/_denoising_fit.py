@@ -112,7 +112,9 @@ def fit(
         dof=1.0 + float(solution.state.dof.sum()),
         n_atoms=int(solution.state.active.size),
         solution=quiet(solution) if constant else solution,
-        std=partial(_posterior_std, posterior, X, data.shape),
+        std=partial(_posterior_std, posterior, X, data.shape)
+        if noise > 0
+        else partial(np.zeros, data.shape),
         parts=parts,
     )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._counting import is_pairwise
 from sparsebayes._denoising import Setup
 from sparsebayes._settings import is_count, is_positive, resolve_noise_prior, resolve_prior
 from sparsebayes._wavelet_transforms import checked_name
@@ -44,6 +45,8 @@ def checked_signal(signal: Any, axis: Any = None) -> FloatArray:
     data = _numbers(signal)
     if data.size == 0:
         raise ValueError("the signal is empty.")
+    if data.ndim == 0:
+        raise ValueError(f"the signal must be an array of numbers, got {signal!r}.")
     if axis is not None:
         if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
             raise TypeError(f"axis must be None or an integer, got {axis!r}.")
@@ -177,6 +180,8 @@ def checked_wavelet(wavelet: Any, level: Any) -> None:
             "wavelet must be the name of a discrete wavelet, such as 'sym8', or a dictionary, such "
             f"as Wavelet('haar') + Kernel('tps'), got {wavelet!r}."
         )
+    if is_pairwise(wavelet):
+        raise ValueError("a signal has positions, which a precomputed kernel cannot take.")
     if level is not None:
         raise ValueError("level is one of the dictionary: give Wavelet(name, level=...).")
 

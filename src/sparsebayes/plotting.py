@@ -51,7 +51,7 @@ def plot_signal(
     >>> noise = 0.1 * np.random.default_rng(0).standard_normal(100)
     >>> found = denoise(np.sin(np.arange(100.0) / 9) + noise)
     >>> plot_signal(found).get_title()
-    '19 of 100 coefficients, noise 0.089'
+    '16 of 100 atoms, noise 0.089'
     """
     signal = _one(result.signal)
     ax = _axes(ax)
@@ -201,10 +201,10 @@ def plot_shrinkage(result: Any, ax: Any = None, *, limit: float | None = None) -
 
 
 def _caption(result: Any) -> str:
-    size = f"{int(np.count_nonzero(result.coefficients))} of {result.coefficients.size}"
+    active = int(np.sum(result.n_atoms))
     noise = np.asarray(result.noise_variance)
     sigma = f", noise {float(noise) ** 0.5:.2g}" if noise.ndim == 0 else ""
-    return f"{size} coefficients{sigma}"
+    return f"{active} of {result.coefficients.size} atoms{sigma}"
 
 
 def _one(values: Any) -> NDArray[np.float64]:

@@ -50,7 +50,8 @@ class Denoised:
     degrees_of_freedom : float
         Trace of the matrix that turns data into signal.
     n_atoms : int
-        Number of coefficients that are estimated and not zero.
+        Number of atoms in the model; scaling functions, which are kept as an intercept is, are not
+        counted.
     converged : bool
         Whether the certificate holds.
     certificate : Certificate
@@ -127,10 +128,10 @@ class Denoised:
         if isinstance(self.solution, tuple):
             return (
                 f"<Denoised {size} in {len(self.solution)} lines: {int(np.sum(self.n_atoms))} of "
-                f"{self.coefficients.size} coefficients, converged {self.converged}>"
+                f"{self.coefficients.size} atoms, converged {self.converged}>"
             )
         return (
-            f"<Denoised {size}: {self.n_atoms} of {self.coefficients.size} coefficients, "
+            f"<Denoised {size}: {self.n_atoms} of {self.coefficients.size} atoms, "
             f"noise variance {self.noise_variance:.4g}, converged {self.converged}>"
         )
 
@@ -219,6 +220,13 @@ def denoise(
         prior, noise_variance, noise_prior, by_scale, tol, max_iter, random_state, verbose
     )
     data = checked_signal(signal, axis)
+    missing = int(np.isnan(data).sum()) if np.isnan(data.sum()) else 0
+    if missing:
+        warnings.warn(
+            f"denoise: {missing} of {data.size} samples are missing (NaN) and are filled in.",
+            UserWarning,
+            stacklevel=2,
+        )
     if axis is None:
         outcome = _outcome(data, wavelet, level, positions, setup)
         _warn([outcome.solution])
@@ -234,7 +242,9 @@ def _outcome(
     data: FloatArray, wavelet: Any, level: int | None, positions: Any, setup: Setup
 ) -> Outcome:
     """Denoise one signal or image in the way that suits it."""
-    gaps = bool(np.isnan(data).any())
+    gaps = bool(np.isnan(data.sum()))
+    if gaps and np.isfinite(data).sum() < 2:
+        raise ValueError("the signal has fewer than two samples that are not missing.")
     transform = transform_of(wavelet, data.shape, level) if positions is None else None
     if transform is not None and not gaps:
         return shrink(data, transform, setup)
