@@ -18,7 +18,9 @@ from sparsebayes.dictionaries import (
     Dictionary,
     Kernel,
     Linear,
+    StationaryWavelet,
     Union,
+    Wavelet,
     _rows,
     atoms_from_spec,
 )
@@ -39,6 +41,25 @@ def skewed(X, Z, shift=0.0):
     """A kernel that is neither positive definite nor symmetric."""
     X, Z = dense(X), dense(Z)
     return np.tanh(X @ Z.T - Z.sum(axis=1) + shift)
+
+
+def on_a_grid(n, d, seed):
+    """Positions in any order, some missing, one twice: of 0 to 40 at least, or of 9 x 7 pixels."""
+    rng = np.random.default_rng(seed)
+    if d == 2:
+        return np.stack(np.divmod(rng.permutation(max(n, 63))[:n] % 63, 7), axis=1).astype(float)
+    X = rng.permutation(max(n, 41))[:n, None].astype(float)
+    if n >= 40:
+        X[0], X[1], X[-1] = 0.0, max(n, 41) - 1, 1.0
+    return X
+
+
+def fitting(dictionary, n=N, seed=0, columns=D):
+    """Rows that a dictionary takes."""
+    name = next(name for name, known in DICTIONARIES.items() if known is dictionary)
+    if name in ON_A_GRID:
+        return on_a_grid(n, ON_A_GRID[name], seed)
+    return rows(n, columns, seed)
 
 
 CENTERS = np.array([[0.0, 1.0, 0.5], [1.0, 1.0, 1.0], [0.0, 1.0, 0.5], [2.0, 0.0, 1.0]])
@@ -69,11 +90,20 @@ DICTIONARIES = {
     "union": Bias() + Linear() + Kernel("rbf", gamma=0.5),
     "union-of-unions": Union([Union([Kernel("tps"), Linear()]), Union([Bias(), Kernel(gamma=2)])]),
     "union-of-one": Union((Kernel("lspline"),)),
+    "wavelet": Wavelet("db2"),
+    "wavelet-zero": Wavelet("sym4", 2, "zero"),
+    "wavelet-biorthogonal": Wavelet("bior2.2"),
+    "wavelet-image": Wavelet("haar", shape=(9, 7)),
+    "stationary-wavelet": StationaryWavelet("haar", 2),
+    "stationary-wavelet-image": StationaryWavelet("db2", 1, (9, 7)),
+    "union-of-wavelets": Wavelet("haar") + Kernel("tps", gamma=0.01) + StationaryWavelet("sym2", 1),
 }
+# Wavelets want positions: a signal's in one column, an image's in two.
+ON_A_GRID = {name: 2 if "image" in name else 1 for name in DICTIONARIES if "wavelet" in name}
 SPARSE = [
     *("bias", "linear", "rbf", "rbf-per-input", "rbf-scale", "laplacian", "laplacian-per-input"),
     *("poly", "polynomial", "sigmoid", "linear-kernel", "cosine", "tps", "precomputed", "callable"),
-    *("given-centers", "k-means", "union", "union-of-unions"),
+    *("given-centers", "k-means", "union", "union-of-unions", "wavelet", "stationary-wavelet"),
 ]
 STORAGES = {"dense": np.asarray, "csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 CASES = [(name, "dense") for name in DICTIONARIES] + [
@@ -99,8 +129,8 @@ def case(request):
     """A dictionary, its training rows, its atoms there, and other rows."""
     name, storage = request.param
     convert = STORAGES[storage]
-    X, other = convert(rows()), convert(rows(17, seed=1))
     dictionary = DICTIONARIES[name]
+    X, other = (convert(fitting(dictionary, n, seed)) for n, seed in ((N, 0), (17, 1)))
     return dictionary, X, dictionary.bind(X, random_state=0), other
 
 
@@ -117,7 +147,7 @@ class TestContract:
         assert atoms.evaluate(X).shape == (N, atoms.size)
         assert atoms.evaluate(other).shape == (17, atoms.size)
         assert atoms.evaluate(other[:0]).shape == (0, atoms.size)
-        assert atoms.n_features_in in (None, D)
+        assert atoms.n_features_in in (None, X.shape[1])
         assert np.isfinite(dense(atoms.evaluate(other))).all()
 
     def test_index(self, case):
@@ -210,7 +240,7 @@ class TestContract:
             atoms_from_spec(spec | {"kind": "shell"}, arrays)
         for name, array in arrays.items():
             without = {key: value for key, value in arrays.items() if key != name}
-            bad = 99 if array.dtype.kind == "i" else np.nan
+            bad = 10**9 if array.dtype.kind == "i" else np.nan
             wrong = [array.astype("U"), array[None], np.full_like(array, bad)]
             if len(arrays) > 1:  # where it is alone, a longer list of columns is as good
                 wrong.append(np.concatenate((array, array, array)))
@@ -221,12 +251,12 @@ class TestContract:
     def test_pickle_is_small_after_restriction(self, case):
         dictionary, _, _, _ = case
         precomputed = getattr(dictionary, "kernel", None) == "precomputed"
-        X = rows(3000, 200 if precomputed else D)
+        X = fitting(dictionary, 3000, columns=200 if precomputed else D)
         atoms = dictionary.bind(X, random_state=0)
         few = atoms.restrict(range(min(2, atoms.size)))
         stored = pickle.dumps(few)
         assert len(stored) < 4000
-        at = rows(5, X.shape[1], seed=2)
+        at = fitting(dictionary, 5, 2, X.shape[1])
         assert_array_equal(pickle.loads(stored).evaluate(at), few.evaluate(at))
 
     def test_binding_leaves_parameters_alone(self, case):

@@ -1,4 +1,4 @@
-"""The stationary wavelet transform: every wavelet at every position, by Fourier transforms."""
+"""The stationary wavelet transform: every wavelet at every position."""
 
 from __future__ import annotations
 
@@ -115,16 +115,25 @@ class StationaryTransform:
         array of shape (M,) or (k, M)
             Coefficients.
         """
-        x = real(arrays)
-        check_array(x.shape, self.shape)
-        return self._correlated(x, squared=False)
-
-    def _correlated(self, x: Floats, squared: bool) -> Floats:
-        lead = x.shape[: x.ndim - len(self.shape)]
-        spectrum = self._forward(x)
+        a = real(arrays)
+        check_array(a.shape, self.shape)
+        lead = a.shape[: a.ndim - len(self.shape)]
         out = np.empty((*lead, self.size))
-        for block, response in self._responses(squared):
-            out[..., block.slice] = self._backward(spectrum * response).reshape((*lead, -1))
+        low, high = _filters(self.name)
+        where = {(block.level, block.orientation): block.slice for block in self.blocks}
+        for level in range(1, (self.level or 0) + 1):
+            parts = {"": a}
+            for axis, n in enumerate(self.shape):
+                place, parts_before = axis - len(self.shape), parts
+                parts = {}
+                for kind, part in parts_before.items():
+                    parts[kind + "a"] = _convolved(part, low, level, place) if n > 1 else part
+                    if n > 1:
+                        parts[kind + "d"] = _convolved(part, high, level, place)
+            a = parts.pop("a" * len(self.shape))
+            for kind, part in parts.items():
+                out[..., where[level, kind]] = part.reshape((*lead, -1))
+        out[..., self.scaling] = a.reshape((*lead, -1))
         return out
 
     def synthesize(self, coefficients: ArrayLike) -> Floats:
@@ -142,39 +151,56 @@ class StationaryTransform:
         """
         c = real(coefficients)
         check_array(c.shape, (self.size,))
-        return self._added(c, squared=False)
-
-    def _added(self, c: Floats, squared: bool) -> Floats:
         lead = c.shape[:-1]
-        total: Any = 0.0
-        for block, response in self._responses(squared):
-            part = c[..., block.slice].reshape((*lead, *self.shape))
-            total = total + self._forward(part) * response.conj()
-        return self._backward(total)
+        low, high = _filters(self.name)
+        bands = {
+            (block.level, block.orientation): c[..., block.slice].reshape((*lead, *self.shape))
+            for block in self.blocks
+        }
+        d = len(self.shape)
+        a = bands[self.level or 0, "a" * d].copy()
+        for level in range(self.level or 0, 0, -1):
+            parts = {kind: band for (at, kind), band in bands.items() if at == level}
+            parts["a" * d] = a
+            for axis in reversed(range(d)):
+                joined: dict[str, Floats] = {}
+                for kind, part in parts.items():
+                    taps = low if kind[axis] == "a" else high
+                    if self.shape[axis] > 1:
+                        part = _convolved(part, taps, level, axis - d, -1)
+                    before = joined.get(kind[:axis])
+                    joined[kind[:axis]] = part if before is None else before + part
+                parts = joined
+            a = parts[""]
+        return a
 
     def squared_analysis(self, rows: Floats) -> Floats:
         """Sums of squares of each atom over positions with weights: (..., *shape) to (..., M)."""
-        return self._correlated(rows, squared=True)
+        lead = rows.shape[: rows.ndim - len(self.shape)]
+        spectrum = self._forward(rows)
+        out = np.empty((*lead, self.size))
+        for block, response in self._squared_responses():
+            part = self._backward(spectrum * response.conj())
+            out[..., block.slice] = part.reshape((*lead, -1))
+        return out
 
     def squared_synthesis(self, variances: Floats) -> Floats:
         """Sum of all atoms squared, with weights: (..., M) to (..., *shape)."""
-        return self._added(variances, squared=True)
+        total: Any = 0.0
+        for block, response in self._squared_responses():
+            part = variances[..., block.slice].reshape((*variances.shape[:-1], *self.shape))
+            total = total + self._forward(part) * response
+        return self._backward(total)
 
-    def _responses(self, squared: bool) -> Iterator[tuple[Block, Complex]]:
-        """Frequency response of each band, or of the squares of its atom."""
-        d = len(self.shape)
-        single = [_responses_of_axis(self.name, n, self.level or 0) for n in self.shape]
+    def _squared_responses(self) -> Iterator[tuple[Block, Complex]]:
+        """Spectrum of the square of each band's first atom: the others are its translates."""
+        single = [_first_atoms(self.name, n, self.level or 0) for n in self.shape]
         for block in self.blocks:
-            response: Any = 1.0
+            atom: Any = 1.0
             for axis, kind in enumerate(block.orientation):
-                # An axis of one position has no levels.
-                own = single[axis][block.level if self.shape[axis] > 1 else 0, kind]
-                if squared:
-                    own = np.fft.fft(np.fft.ifft(own).real ** 2)
-                if axis == d - 1:
-                    own = own[: self.shape[axis] // 2 + 1]
-                response = response * own.reshape([-1 if i == axis else 1 for i in range(d)])
-            yield block, response
+                own = single[axis][block.level, kind]
+                atom = np.multiply.outer(atom, own) if axis else own
+            yield block, self._forward(atom**2)
 
     def _forward(self, x: Floats) -> Complex:
         axes = tuple(range(-len(self.shape), 0))
@@ -187,24 +213,41 @@ class StationaryTransform:
         return x
 
 
-def _responses_of_axis(name: str, n: int, levels: int) -> dict[tuple[int, str], Complex]:
-    """Analysis responses (n,) of approximations and details at each level, and of no level."""
+def _filters(name: str) -> tuple[Floats, Floats]:
     wavelet = filters(name).adjoint
-    low, high = (_response(taps, n) for taps in (wavelet.dec_lo, wavelet.dec_hi))
-    found = {(0, "a"): np.ones(n, dtype=np.complex128)}
-    frequency = np.arange(n)
-    whole = found[0, "a"]
+    low, high = np.array(wavelet.dec_lo), np.array(wavelet.dec_hi)
+    return low / math.sqrt(2.0), high / math.sqrt(2.0)
+
+
+def _first_atoms(name: str, n: int, levels: int) -> dict[tuple[int, str], Floats]:
+    """Scaling functions and wavelets of each level at the first of n positions."""
+    low, high = _filters(name)
+    atom = np.zeros(n)
+    atom[0] = 1.0
+    found = {(0, "a"): atom}
     for level in range(1, levels + 1):
-        # Filters with holes, "a trous": their response repeats itself twice as often.
-        found[level, "d"] = whole * high[frequency]
-        found[level, "a"] = whole = whole * low[frequency]
-        frequency = 2 * frequency % n
+        if n > 1:  # one position has no levels
+            found[level, "d"] = _convolved(atom, high, level, -1, -1)
+            atom = _convolved(atom, low, level, -1, -1)
+        found[level, "a"] = atom
     return found
 
 
-def _response(taps: ArrayLike, n: int) -> Complex:
-    taps = np.asarray(taps, dtype=np.float64)
-    wrapped = np.zeros(n)
-    np.add.at(wrapped, (np.arange(len(taps)) - len(taps) // 2) % n, taps)
-    response: Complex = np.fft.fft(wrapped) / math.sqrt(2.0)
-    return response
+def _convolved(x: Floats, taps: Floats, level: int, axis: int, direction: int = 1) -> Floats:
+    """Circular convolution with a filter whose taps are 2 ** (level - 1) samples apart.
+
+    Correlation where `direction` is -1. Term by term, not by Fourier transforms: what is zero stays
+    zero.
+    """
+    n = x.shape[axis]
+    out = np.zeros(x.shape)
+    term = np.empty(x.shape)
+    head, tail = (slice(None),) * (x.ndim + axis), (slice(None),) * (-axis - 1)
+    for t, factor in enumerate(taps):
+        if factor == 0.0:
+            continue
+        shift = direction * (t - len(taps) // 2) * 2 ** (level - 1) % n
+        np.multiply(x, factor, out=term)
+        out[(*head, slice(shift, None), *tail)] += term[(*head, slice(0, n - shift), *tail)]
+        out[(*head, slice(0, shift), *tail)] += term[(*head, slice(n - shift, None), *tail)]
+    return out

@@ -34,6 +34,7 @@ from sparsebayes.dictionaries._protocol import (
 AnyTransform: TypeAlias = Transform | StationaryTransform
 
 _MOST = 8 * LARGEST  # coefficients of a transform
+_NOTHING = 1e-13  # squared norms, relative to the largest
 
 
 class Wavelet(Addable, BaseEstimator):
@@ -322,7 +323,10 @@ class WaveletProducts:
 
     def squares(self, rows: Floats) -> Floats:
         """Products with the squares of the atoms: (k, N) to (k, M)."""
-        return self.transform.squared_analysis(self._spread(rows))
+        found = self.transform.squared_analysis(self._spread(rows))
+        # An atom between the rows is zero at all of them, but for rounding.
+        found[np.abs(found) < _NOTHING * np.abs(found).max(axis=1, keepdims=True)] = 0.0
+        return found
 
     def squared_norms(self) -> Floats | None:
         """One for each atom where they are orthonormal; else `squares` tells them."""
