@@ -161,7 +161,7 @@ CASES = {
     for name, dictionary in (OPERATORS | UNIONS).items()
     for place, X in PLACES.items()
 } | {
-    name: (dictionary, test_dictionaries.rows())
+    name: (dictionary, test_dictionaries.fitting(dictionary))
     for name, dictionary in test_dictionaries.DICTIONARIES.items()
 }
 ORTHONORMAL = {
