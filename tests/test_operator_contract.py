@@ -16,7 +16,16 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 import test_dictionaries
 from sparsebayes import operator_design
 from sparsebayes.design import ArrayDesign, make_design
-from sparsebayes.dictionaries import Bias, Kernel, Linear, Operator, Products, Union
+from sparsebayes.dictionaries import (
+    Bias,
+    Kernel,
+    Linear,
+    Operator,
+    Products,
+    StationaryWavelet,
+    Union,
+    Wavelet,
+)
 from sparsebayes.operator_design import OperatorDesign, UnionDesign
 from sparsebayes.quadratic import DesignQuadratic
 
@@ -147,7 +156,22 @@ OPERATORS = {
     "steps": Union([Steps()]),
     "squared-steps": Union([SquaredSteps()]),
 }
+WAVELETS = {
+    "haar": Wavelet("haar"),
+    "sym8": Wavelet("sym8"),
+    "two-levels": Wavelet("db3", level=2, shape=N),
+    "no-level": Wavelet("db3", level=0),
+    "zeros-beyond-the-ends": Wavelet("sym4", mode="zero"),
+    "biorthogonal": Wavelet("bior2.4"),
+    "biorthogonal-zeros": Wavelet("rbio3.1", level=2, mode="zero"),
+    "meyer": Wavelet("dmey", level=2),
+    "stationary": StationaryWavelet("sym4", level=2),
+    "stationary-biorthogonal": StationaryWavelet("bior1.3", level=1, shape=N),
+}
 UNIONS = {
+    "wavelet-and-kernel": Wavelet("haar") + Kernel("tps", gamma=0.01),
+    "linear-and-wavelet": Linear() + Wavelet("sym8"),
+    "wavelets-and-operator": Union([Bias() + Wavelet("db2"), StationaryWavelet("haar", 1) + FAST]),
     "operator-and-bias": FAST + Bias(),
     "operator-and-kernel": COSINES + Kernel("tps", gamma=0.01),
     "linear-and-operator": Linear() + NORMED,
@@ -155,18 +179,46 @@ UNIONS = {
     "nested": Union([Union([Bias(), HALF]), Union([Union([FAST]), Kernel("lspline")]), Steps()]),
     "sparse-and-fast": Operator(sp.csr_matrix(A)) + COSINES,
 }
+PIXELS = np.indices((6, 7)).reshape(2, -1).T.astype(float)
+IMAGES = {
+    "image": Wavelet("haar"),
+    "image-sym8": Wavelet("sym8", shape=(6, 7)),
+    "image-one-level": Wavelet("db2", level=1),
+    "image-zeros-beyond-the-ends": Wavelet("db2", mode="zero"),
+    "image-biorthogonal": Wavelet("bior2.2"),
+    "image-stationary": StationaryWavelet("db2", level=1),
+    "image-and-kernel": Wavelet("haar") + Kernel("tps", gamma=0.1),
+    "image-and-linear": Linear() + StationaryWavelet("haar", level=1),
+}
 PLACES = {"rows": ROWS, "shuffled": SHUFFLED, "some": SOME, "again": AGAIN}
+PIXEL_PLACES = {
+    "rows": PIXELS,
+    "shuffled": np.random.default_rng(2).permutation(PIXELS),
+    "some": np.random.default_rng(3).permutation(PIXELS)[:25],
+    "again": np.concatenate([PIXELS, PIXELS[:9]]),
+}
 CASES = {
     f"{name}-{place}": (dictionary, X)
-    for name, dictionary in (OPERATORS | UNIONS).items()
+    for name, dictionary in (OPERATORS | WAVELETS | UNIONS).items()
     for place, X in PLACES.items()
-} | {
-    name: (dictionary, test_dictionaries.fitting(dictionary))
+}
+CASES |= {
+    f"{name}-{place}": (dictionary, X)
+    for name, dictionary in IMAGES.items()
+    for place, X in PIXEL_PLACES.items()
+}
+CASES |= {
+    name: (dictionary, test_dictionaries.rows())
     for name, dictionary in test_dictionaries.DICTIONARIES.items()
+    if name not in test_dictionaries.ON_A_GRID  # there are smaller ones above
 }
 ORTHONORMAL = {
     f"{name}-{place}"
-    for name in ("cosines", "half-of-the-cosines", "orthonormal-array")
+    for name in (
+        *("cosines", "half-of-the-cosines", "orthonormal-array"),
+        *("haar", "sym8", "two-levels", "no-level"),
+        *("image", "image-sym8", "image-one-level"),
+    )
     for place in ("rows", "shuffled")
 }
 

@@ -90,14 +90,14 @@ class OperatorDesign:
         n, m = self.shape
         w = np.ones(n) if weights is None else weights
         least = _TINY_SQUARES
-        squares = self.products.squared_norms() if weights is None else None
-        if squares is None:
-            found = squares_of(self.products, w[None])
-            if found is None:
-                return _finite(self._summed(np.arange(m), w, center))
-            squares = found[0]
-            least = max(least, _RESOLVED * float(np.max(squares, initial=0.0)))
-        mean, centered = np.zeros(m), np.asarray(squares)
+        known = self.products.squared_norms() if weights is None else None
+        found = squares_of(self.products, w[None]) if known is None else known[None]
+        if found is None:
+            return _finite(self._summed(np.arange(m), w, center))
+        squares = found[0]
+        if known is None:
+            least = max(least, _RESOLVED * float(squares.max(initial=0.0)))
+        mean, centered = np.zeros(m), squares
         if center:
             total = float(w.sum())
             mean = self.correlate(w[None])[0] / total
@@ -105,7 +105,10 @@ class OperatorDesign:
                 centered = squares - total * mean**2
         sure = np.isfinite(squares) & (squares >= least) & (centered >= _CANCELLATION * squares)
         norm = np.sqrt(np.where(sure, centered, 0.0))
-        afresh = np.flatnonzero(~sure)
+        # Where positions are missing, many atoms of a transform are zero at all that are left.
+        absent = (squares == 0) & (known is None and weights is None)
+        mean[absent] = 0.0
+        afresh = np.flatnonzero(~(sure | absent))
         exact = self._summed(afresh, w, center)
         mean[afresh], norm[afresh] = exact.mean, exact.norm
         return _finite(Moments(mean, norm))
@@ -264,11 +267,8 @@ def design_of_products(atoms: Atoms, X: Any, stored_bytes: int) -> Design | None
     if not _has_products(atoms):
         return None
     assert isinstance(atoms, UnionAtoms)
-    kept = [k for k, part in enumerate(atoms.parts) if part.size]
-    return UnionDesign(
-        tuple(make_design(atoms.parts[k], X, stored_bytes) for k in kept),
-        tuple(atoms.columns[k] for k in kept),
-    )
+    parts = tuple(make_design(part, X, stored_bytes) for part in atoms.parts)
+    return UnionDesign(parts, atoms.columns)
 
 
 def _has_products(atoms: Atoms) -> bool:
@@ -293,12 +293,9 @@ def _row_moments(
     total = float(w.sum())
     mean = atoms @ w / total
     atoms -= mean[:, None]
-    # A mean far larger than the spread is itself rounded: once more about the first one.
-    shift = atoms @ w / total
-    atoms -= shift[:, None]
     centered = np.square(atoms) @ w
     constant = centered <= squares * _CONSTANT**2
-    return (mean + shift) * unit, np.sqrt(np.where(constant, 0.0, centered)) * unit
+    return mean * unit, np.sqrt(np.where(constant, 0.0, centered)) * unit
 
 
 def _finite(moments: Moments) -> Moments:

@@ -64,9 +64,9 @@ class Operator(Addable, BaseEstimator):
     the norms and orthonormality. A false claim is refused.
 
     A fitted model holds the columns of its few active atoms at all rows of A (or A itself, where
-    these columns are more than 256 megabytes), and a model file holds them. The parameter A itself is stored in a model file only if it is an array of at most 1000
-    numbers; after loading another one the estimator predicts as before, but has its default
-    dictionary, for a new ``fit``.
+    these columns are more than 256 megabytes), and a model file holds them. The parameter A is
+    stored in a model file only if it is an array of at most 1000 numbers; otherwise the estimator
+    predicts after loading as before, but has its default dictionary, for a new ``fit``.
 
     Examples
     --------
