@@ -170,7 +170,7 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
         noise_variance=noise,
         offset=unit.shift,
         log_evidence=log_evidence,
-        dof=first + float(state.dof.sum()),
+        dof=first - 1.0 + float(state.dof.sum()),
         n_atoms=int(state.active.size),
         solution=quiet(solution) if unit.constant else solution,
         std=partial(_transform_std, transform, solution, 0.0 if noise == 0 else unit.scale),

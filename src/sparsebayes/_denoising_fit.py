@@ -109,7 +109,7 @@ def fit(
         noise_variance=noise,
         offset=offset,
         log_evidence=result.log_evidence,
-        dof=1.0 + float(solution.state.dof.sum()),
+        dof=float(solution.state.dof.sum()),
         n_atoms=int(solution.state.active.size),
         solution=quiet(solution) if constant else solution,
         std=partial(_posterior_std, posterior, X, data.shape)

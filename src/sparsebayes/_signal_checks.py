@@ -20,7 +20,7 @@ FloatArray = NDArray[np.float64]
 __all__ = ["checked_setup", "checked_signal", "checked_wavelet", "inputs"]
 
 
-def checked_signal(signal: Any, axis: Any = None) -> FloatArray:
+def checked_signal(signal: Any, axis: Any = None) -> tuple[FloatArray, int]:
     """Real numbers as float64, NaN where a sample is missing; the array itself where it will do.
 
     Parameters
@@ -32,13 +32,15 @@ def checked_signal(signal: Any, axis: Any = None) -> FloatArray:
 
     Returns
     -------
-    ndarray
+    data : ndarray
         NaN or finite.
+    missing : int
+        Number of NaN in it.
 
     Examples
     --------
-    >>> checked_signal([1, 2, 3])
-    array([1., 2., 3.])
+    >>> checked_signal([1, 2, None])
+    (array([ 1.,  2., nan]), 1)
     """
     if np.ma.isMaskedArray(signal):
         signal = signal.astype(np.float64).filled(np.nan)
@@ -62,11 +64,13 @@ def checked_signal(signal: Any, axis: Any = None) -> FloatArray:
     # The sum of finite numbers is finite, or they are out of range: one pass for what is rare.
     with np.errstate(over="ignore", invalid="ignore"):
         total = float(data.sum())
-    if not np.isfinite(total) and np.isinf(data).any():
+    if np.isfinite(total):
+        return data, 0
+    if np.isinf(data).any():
         place = [int(i) for i in np.argwhere(np.isinf(data))[0]]
         where = place[0] if len(place) == 1 else tuple(place)
         raise ValueError(f"the signal is infinite at {where}; mark missing samples by NaN.")
-    return data
+    return data, int(np.isnan(data).sum())
 
 
 def _numbers(signal: Any) -> FloatArray:

@@ -48,7 +48,7 @@ class Denoised:
     log_marginal_likelihood : float
         Log evidence of the data.
     degrees_of_freedom : float
-        Trace of the matrix that turns data into signal.
+        Trace of the matrix that turns data into signal, the offset's one not counted.
     n_atoms : int
         Number of atoms in the model; scaling functions, which are kept as an intercept is, are not
         counted.
@@ -219,31 +219,32 @@ def denoise(
     setup = checked_setup(
         prior, noise_variance, noise_prior, by_scale, tol, max_iter, random_state, verbose
     )
-    data = checked_signal(signal, axis)
-    missing = int(np.isnan(data).sum()) if np.isnan(data.sum()) else 0
+    data, missing = checked_signal(signal, axis)
     if missing:
         warnings.warn(
             f"denoise: {missing} of {data.size} samples are missing (NaN) and are filled in.",
             UserWarning,
             stacklevel=2,
         )
+    solve = partial(_outcome, wavelet, level, positions, setup, bool(missing))
     if axis is None:
-        outcome = _outcome(data, wavelet, level, positions, setup)
+        outcome = solve(data)
         _warn([outcome.solution])
         return _wrapped(outcome, data)
     lines = np.moveaxis(data, axis, -1)
     rows = lines.reshape(-1, lines.shape[-1])
-    outcomes = [_outcome(row, wavelet, level, positions, setup) for row in rows]
+    outcomes = [solve(row) for row in rows]
     _warn([outcome.solution for outcome in outcomes])
     return _stacked(outcomes, lines.shape[:-1], axis, data)
 
 
 def _outcome(
-    data: FloatArray, wavelet: Any, level: int | None, positions: Any, setup: Setup
+    wavelet: Any, level: int | None, positions: Any, setup: Setup, missing: bool, data: FloatArray
 ) -> Outcome:
     """Denoise one signal or image in the way that suits it."""
-    gaps = bool(np.isnan(data.sum()))
-    if gaps and np.isfinite(data).sum() < 2:
+    there = ~np.isnan(data) if missing else np.True_
+    gaps = not there.all()
+    if gaps and there.sum() < 2:
         raise ValueError("the signal has fewer than two samples that are not missing.")
     transform = transform_of(wavelet, data.shape, level) if positions is None else None
     if transform is not None and not gaps:
