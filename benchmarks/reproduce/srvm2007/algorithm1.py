@@ -131,8 +131,9 @@ def algorithm_1(
     noise: float | None = None,
 ) -> tuple[Array, float, bool]:
     """Prior variances of all atoms (zero: excluded), the noise, and whether it settled."""
-    estimated, least = noise is None, LEAST * float(t.var())
-    noise = 0.1 * float(t.var()) if noise is None else noise
+    power = float(t @ t) / len(t)  # var(t): the mean is removed
+    estimated, least = noise is None, LEAST * power
+    noise = 0.1 * power if noise is None else noise
     M = len(model.v)
     if isinstance(model, Orthonormal):
         projection = np.abs(model.g)

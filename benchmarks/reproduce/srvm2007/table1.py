@@ -125,7 +125,7 @@ class Wavelets:
             n, tt, log_offset = n + before.n, tt + before.tt, before.log_offset
         quad = OrthonormalQuadratic(self.g[:, np.newaxis], tt, n, spread, log_offset)
         solution = orthonormal.solve(Problem(quad, hyperprior(c), noise_var))
-        if solution.status is Status.COLLAPSED:
+        if prior is None and solution.status is Status.COLLAPSED:
             # The objective has no maximum but at no noise: further down, as far as Algorithm 1.
             solution = orthonormal.solve(Problem(quad, hyperprior(c), LEAST * spread))
         state = solution.state
