@@ -446,6 +446,20 @@ def test_gaps_in_pictures_and_lines():
 
 
 @pytest.mark.filterwarnings("ignore:denoise")
+def test_large_signals_are_reconstructed(monkeypatch):
+    y, holes = gappy(steps(256))
+    exact = denoise(y + 100.0, "haar")
+    monkeypatch.setattr("sparsebayes.signals._LARGE", 16)
+    found = denoise(y + 100.0, "haar")
+    assert found.offset == pytest.approx(np.nanmean(y + 100.0))
+    assert np.sqrt(np.mean((found.signal - exact.signal) ** 2)) < 0.05
+    assert found.noise_variance == pytest.approx(exact.noise_variance, rel=0.3)
+    assert found.std.shape == (256,)
+    np.testing.assert_array_equal(found.offset + found.parts[0], found.signal)
+    np.testing.assert_array_equal(np.isnan(found.data), holes)
+
+
+@pytest.mark.filterwarnings("ignore:denoise")
 def test_too_little_is_left():
     for y in (np.full(8, np.nan), [1.0, np.nan, np.nan]):
         with pytest.raises(ValueError, match="fewer than two samples"):

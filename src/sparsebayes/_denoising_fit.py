@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from sparsebayes._denoising import Outcome, Setup, quiet, without_offset
 from sparsebayes._regression import Start, regress
+from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries import StationaryWavelet, Union, Wavelet
 from sparsebayes.estimators._base import Reporter, seeded
 from sparsebayes.posterior import Posterior
@@ -21,7 +22,7 @@ from sparsebayes.solvers import orthonormal, working_set
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["fit"]
+__all__ = ["fill", "fit"]
 
 
 class _Counted(Union):
@@ -116,6 +117,61 @@ def fit(
         if noise > 0
         else partial(np.zeros, data.shape),
         parts=parts,
+    )
+
+
+def fill(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
+    """Denoise a large signal with gaps by products with its wavelets alone.
+
+    Parameters
+    ----------
+    data : ndarray of the transform's shape
+        NaN where a sample is missing.
+    transform : Transform
+        Its wavelets.
+    setup : Setup
+        Prior, noise and settings of the solver.
+
+    Returns
+    -------
+    Outcome
+        What `sparsebayes.reconstruct` makes of the samples that are there, less their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes._wavelet_transforms import Transform
+    >>> y = np.repeat([1.0, 2.0], 32) + 0.1 * np.random.default_rng(0).standard_normal(64)
+    >>> y[20] = np.nan
+    >>> fill(y, Transform("haar", (64,)), Setup()).signal[[20, 40]].round(1)
+    array([1., 2.])
+    """
+    from sparsebayes.reconstruction import reconstruct
+
+    there = ~np.isnan(data)
+    offset = float(data[there].mean())
+    found = reconstruct(
+        data[there] - offset,
+        there,
+        transform,
+        setup.prior,
+        setup.noise_variance if isinstance(setup.noise_variance, float) else None,
+        noise_prior=setup.noise_prior,
+        random_state=setup.random_state,
+        verbose=setup.verbose,
+    )
+    signal = found.signal + offset
+    return Outcome(
+        signal=signal,
+        coefficients=found.coefficients,
+        noise_variance=found.noise_variance,
+        offset=offset,
+        log_evidence=found.log_marginal_likelihood,
+        dof=found.degrees_of_freedom,
+        n_atoms=found.n_atoms,
+        solution=found.solution,
+        std=partial(getattr, found, "std"),
+        parts=partial(without_offset, signal, offset),
     )
 
 
