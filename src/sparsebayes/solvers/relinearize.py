@@ -9,11 +9,14 @@
 With many atoms, 1 to 4 go on among those that gain most, between screens of all of them.
 """
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.engine import Breakdown
-from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.hyperpriors import Hyperprior, Smoothness
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Report, Solution, Status, certify
@@ -53,6 +56,7 @@ _PATIENCE = 15  # expansions after which steps are short,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _EXCHANGES = 12  # most exchanges in a row
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
+_CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begins below
 
 
 def solve(
@@ -115,7 +119,36 @@ def solve(
         status = Status.BREAKDOWN
     trace = tuple(fit.trace)
     solution = Solution(at.state, UNIT_NOISE, status, certificate, converged, fit.iterations, trace)
+    if status is Status.UNSETTLED and start is None and isinstance(hyperprior, Smoothness):
+        settings = {"tol": tol, "n_restarts": n_restarts, "random_state": rng, "report": report}
+        return _eased(latent, hyperprior, solution, at.quad, max_iter, settings)
     return solution, at.quad
+
+
+def _eased(
+    latent: Latent,
+    hyperprior: Smoothness,
+    solution: Solution,
+    quad: LatentQuadratic,
+    max_iter: int,
+    settings: dict[str, Any],
+) -> tuple[Solution, LatentQuadratic]:
+    """What a fit at half the price leads to, if that is better.
+
+    Growth at full price may lead into a corner, where two atoms do worse than another one alone.
+    """
+    left = max_iter - solution.n_iter
+    if hyperprior.c <= _CHEAP or left <= 0:
+        return solution, quad
+    eased, at = solve(latent, Smoothness(hyperprior.c / 2), max_iter=left, **settings)
+    active = eased.state.active
+    point = Point(active, eased.state.v / at.norm[active * at.group] ** 2)
+    left = max(left - eased.n_iter, 1)
+    again, end = solve(latent, hyperprior, max_iter=left, start=point, **settings)
+    spent = solution.n_iter + eased.n_iter + again.n_iter
+    if again.converged or again.state.objective > solution.state.objective + _MARGIN:
+        solution, quad = again, end
+    return replace(solution, n_iter=spent), quad
 
 
 def _climb(
