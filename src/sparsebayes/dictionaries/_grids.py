@@ -130,15 +130,17 @@ def dense(X: Matrix) -> Floats:
 
 def _axis(values: Floats, column: int) -> tuple[float, float, int]:
     """Origin, step and number of positions of an axis."""
-    if not (np.diff(values) > 0).all():
+    if not (values[1:] > values[:-1]).all():
         values = np.unique(values)
     rounding = 8 * np.finfo(np.float64).eps * max(abs(values[0]), abs(values[-1]))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         gaps = np.diff(values)
         apart = gaps > rounding
         values, gaps = values[np.concatenate(([True], apart))], gaps[apart]
         if not len(gaps):
             return float(values[0]), 1.0, 1
+        if not gaps.max() < 1e300:
+            raise ValueError(f"column {column} of X holds positions too far apart: {_ADVICE}")
         # One gap is as inexact as its ends; the whole range, of so many steps, is not.
         least = gaps[gaps < 1.5 * gaps.min()].mean()
         counts = np.rint(gaps / least)
@@ -146,8 +148,8 @@ def _axis(values: Floats, column: int) -> tuple[float, float, int]:
         step = (values[-1] - values[0]) / total
         places = np.concatenate(([0.0], np.cumsum(counts)))
         off = np.abs(values - values[0] - step * places)
-        regular = np.isfinite(step) and bool((off <= _OFF * step).all())
-    if not regular or not total < 2**53:
+        regular = bool(total < 2**53 and (off <= _OFF * step).all())
+    if not regular:
         raise ValueError(
             f"column {column} of X is not equally spaced (gaps of {gaps.min():.6g} to "
             f"{gaps.max():.6g}): {_ADVICE}"

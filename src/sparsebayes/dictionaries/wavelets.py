@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,10 @@ from sparsebayes.dictionaries._protocol import (
 AnyTransform: TypeAlias = Transform | StationaryTransform
 
 _MOST = 8 * LARGEST  # coefficients of a transform
+# A wavelet that is hardly seen fits the few samples it has with a huge weight and runs riot between
+# them. Of 0, 0.3, 0.5, 0.7, 0.8 and 0.9 this share, relative to that of all atoms, predicted the
+# missing samples of steps and of smooth signals best, with 10 to 70 % of them missing.
+_SHARE = 0.7
 _NOTHING = 1e-13  # squared norms, relative to the largest
 
 
@@ -44,7 +49,8 @@ class Wavelet(Addable, BaseEstimator):
     column of each pixel). The grid is the smallest that holds them all, rows may come in any order
     and positions may be missing; where they are complete, wavelets of an orthonormal family are
     orthonormal atoms. Beyond its positions a wavelet is not defined: predictions are for positions
-    of the grid.
+    of the grid. Where positions are missing, wavelets that lie mostly between the others are left
+    out: the data say too little of them.
 
     Any number of samples will do. The transform halves the signal at each level; where that is not
     possible, its last sample is set aside as an atom of its own, and the rest is transformed. (In
@@ -114,7 +120,7 @@ class Wavelet(Addable, BaseEstimator):
         Returns
         -------
         WaveletAtoms
-            One atom for each coefficient of the transform.
+            One atom for each coefficient of the transform, but for those hardly seen.
         """
         grid = Grid.found(X) if self.shape is None else Grid.given(self.shape)
         transform = Transform(self.name, grid.shape, self.level, self.mode)
@@ -173,7 +179,7 @@ class StationaryWavelet(Addable, BaseEstimator):
         Returns
         -------
         WaveletAtoms
-            One atom for each position at each level.
+            One atom for each position at each level, but for those hardly seen.
         """
         grid = Grid.found(X) if self.shape is None else Grid.given(self.shape)
         return _bound(StationaryTransform(self.name, grid.shape, self.level), grid, X, None)
@@ -186,8 +192,18 @@ def _bound(
     rows = grid.locate(X)
     plain = sample_weight is None or bool((np.asarray(sample_weight) == 1).all())
     orthonormal = plain and transform.orthonormal and _is_permutation(rows, grid.size)
-    index = np.arange(transform.size, dtype=np.intp)
-    return WaveletAtoms(transform, grid, index, orthonormal)
+    return WaveletAtoms(transform, grid, _seen(transform, rows), orthonormal)
+
+
+def _seen(transform: AnyTransform, rows: Positions) -> Positions:
+    """Atoms of which enough lies where the rows are."""
+    there = np.zeros(transform.shape)
+    there.ravel()[rows] = 1.0
+    if there.all():
+        return np.arange(transform.size, dtype=np.intp)
+    total = transform.squared_analysis(np.ones(transform.shape))
+    enough = transform.squared_analysis(there) >= _SHARE * there.mean() * total
+    return np.flatnonzero(enough)
 
 
 def _check_count(transform: AnyTransform) -> None:
@@ -293,7 +309,8 @@ class WaveletAtoms:
 def _numbers(spec: Mapping[str, Any], name: str, count: int) -> tuple[float, ...]:
     values = spec_value(spec, name, list)
     fine = len(values) == count and all(
-        isinstance(x, float | int) and not isinstance(x, bool) and abs(x) < math.inf for x in values
+        isinstance(x, float | int) and not isinstance(x, bool) and abs(x) <= sys.float_info.max
+        for x in values
     )
     if not fine:
         raise ValueError(f"stored {spec.get('kind')!r} atoms: {name!r} is missing or malformed")
