@@ -133,14 +133,14 @@ def run(report: Report, runs: int, collapsed: bool) -> None:
                 "splines": int(panel.found.n_atoms) - of_haar,
                 "Blocks by Haar": haar_share,
                 "sinc by splines": spline_share,
-                "log posterior": float(panel.found.solution.state.objective),
+                "objective": float(panel.found.solution.state.objective),
             }
         )
     more = {"Haar": "d", "splines": "d", "Blocks by Haar": ".3f", "sinc by splines": ".3f"}
     report.show(
         "BlocksSinc, Haar + thin-plate splines, RIC, noise estimated",
         lines,
-        COLUMNS | more | {"log posterior": ".1f"},
+        COLUMNS | more | {"objective": ".1f"},
     )
     data = draw(0)
     known = data.noise_std**2
