@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,10 +12,20 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
+import oracle
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes._counting import is_kernel_machine, takes_sparse
 from sparsebayes._settings import resolve_prior
-from sparsebayes.dictionaries import Bias, Kernel, Linear, Operator, atoms_from_spec, operators
+from sparsebayes.dictionaries import (
+    Bias,
+    Kernel,
+    Linear,
+    Operator,
+    StationaryWavelet,
+    Wavelet,
+    atoms_from_spec,
+    operators,
+)
 from sparsebayes.hyperpriors import Smoothness
 from sparsebayes.persistence import load, save
 
@@ -433,6 +444,57 @@ def test_a_transform_larger_than_any_matrix():
     np.testing.assert_array_equal(model.relevance_, chosen)
     assert model.noise_variance_ == pytest.approx(1.0, rel=0.03)
     assert model.converged_
+
+
+JUMPS = np.where(X[:, 0] < 33, 0.0, 1.5) + np.sin(X[:, 0] / 9) + 0.2 * RNG.normal(size=N)
+GAPS = np.sort(RNG.permutation(N)[:60])
+WAVELETS = {
+    "haar": Wavelet("haar", shape=N),
+    "sym8": Wavelet("sym8", shape=N),
+    "biorthogonal": Wavelet("bior2.2", shape=N),
+    "stationary": StationaryWavelet("haar", level=2, shape=N),
+    "and-kernel": Wavelet("haar", shape=N) + Kernel("tps", gamma=0.001),
+    "and-operator": Wavelet("db2", shape=N) + Operator(hidden(A)),
+}
+
+
+@pytest.mark.parametrize("dictionary", WAVELETS.values(), ids=WAVELETS)
+class TestWavelets:
+    @pytest.mark.parametrize("rows", [np.arange(N), GAPS], ids=["complete", "gaps"])
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_evidence(self, dictionary, rows, weighted, tmp_path):
+        y, weights = JUMPS[rows], WEIGHTS[rows] if weighted else None
+        noise = 0.04 if weighted else None
+        model = SparseBayesRegressor(dictionary, prior="bic", noise_variance=noise)
+        model.fit(X[rows], y, weights)
+        Phi = model.posterior_.atoms.evaluate(X)
+        assert model.converged_
+        assert model.relevance_.size > 1
+        whole = None if weights is None else weights.astype(int)
+        expected = oracle.log_evidence(
+            oracle.repeated(Phi[rows], whole),
+            oracle.repeated(y[:, None], whole),
+            model.prior_variance_,
+            model.noise_variance_,
+            center=True,
+        )
+        assert model.log_marginal_likelihood_ == pytest.approx(expected, abs=1e-8)
+        np.testing.assert_allclose(model.predict(X), model.intercept_ + Phi @ model.weights_)
+        save(model, tmp_path / "model")
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+
+    def test_fits_equal_those_on_the_matrix(self, dictionary):
+        matrix = dictionary.bind(X).evaluate(X)
+        counts = np.random.default_rng(2).poisson(np.exp(JUMPS))
+        for make, y in (
+            (partial(SparseBayesRegressor, prior="bic", solver="working-set"), JUMPS),
+            (SparseBayesClassifier, JUMPS > 0.7),
+            (partial(SparseBayesRegressor, likelihood="poisson"), counts),
+        ):
+            model, plain = make(dictionary).fit(X, y), make().fit(matrix, y)
+            assert model.log_marginal_likelihood_ == pytest.approx(
+                plain.log_marginal_likelihood_, abs=1e-8
+            )
 
 
 class TestPyLops:
