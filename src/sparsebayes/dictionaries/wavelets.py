@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sparsebayes._stationary_transforms import StationaryTransform
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries._grids import LARGEST, Grid
+from sparsebayes.dictionaries._leveled import LeveledTransform, leveled
 from sparsebayes.dictionaries._products import SomeColumns, blocks, columns_of, scatter
 from sparsebayes.dictionaries._protocol import (
     Addable,
@@ -32,7 +33,7 @@ from sparsebayes.dictionaries._protocol import (
     spec_value,
 )
 
-AnyTransform: TypeAlias = Transform | StationaryTransform
+AnyTransform: TypeAlias = Transform | LeveledTransform | StationaryTransform
 
 _MOST = 8 * LARGEST  # coefficients of a transform
 # A wavelet that is hardly seen fits the few samples it has with a huge weight and runs riot between
@@ -55,7 +56,9 @@ class Wavelet(Addable, BaseEstimator):
     Any number of samples will do. The transform halves the signal at each level; where that is not
     possible, its last sample is set aside as an atom of its own, and the rest is transformed. (In
     an image it is the last row or column, which is transformed along itself.) Lengths that are
-    divisible by ``2 ** level`` have no such atoms.
+    divisible by ``2 ** level`` have no such atoms. At full depth a constant is taken from such
+    atoms, so that of all atoms of an orthonormal family only one, the first and constant, has a
+    mean: they stay orthonormal beside an intercept.
 
     Parameters
     ----------
@@ -124,7 +127,8 @@ class Wavelet(Addable, BaseEstimator):
         """
         grid = Grid.found(X) if self.shape is None else Grid.given(self.shape)
         transform = Transform(self.name, grid.shape, self.level, self.mode)
-        return _bound(transform, grid, X, sample_weight)
+        _check_count(transform)
+        return _bound(leveled(transform), grid, X, sample_weight)
 
 
 class StationaryWavelet(Addable, BaseEstimator):
@@ -182,13 +186,14 @@ class StationaryWavelet(Addable, BaseEstimator):
             One atom for each position at each level, but for those hardly seen.
         """
         grid = Grid.found(X) if self.shape is None else Grid.given(self.shape)
-        return _bound(StationaryTransform(self.name, grid.shape, self.level), grid, X, None)
+        transform = StationaryTransform(self.name, grid.shape, self.level)
+        _check_count(transform)
+        return _bound(transform, grid, X, None)
 
 
 def _bound(
     transform: AnyTransform, grid: Grid, X: Matrix, sample_weight: Floats | None
 ) -> WaveletAtoms:
-    _check_count(transform)
     rows = grid.locate(X)
     plain = sample_weight is None or bool((np.asarray(sample_weight) == 1).all())
     orthonormal = plain and transform.orthonormal and _is_permutation(rows, grid.size)
@@ -291,19 +296,20 @@ class WaveletAtoms:
         shape = tuple(spec_value(spec, "shape", list))
         try:
             Grid.given(shape)
-            transform: AnyTransform = (
+            plain = (
                 StationaryTransform(name, shape, level)
                 if kind == "stationary-wavelet"
                 else Transform(name, shape, level, spec_value(spec, "mode", str))
             )
-            _check_count(transform)
+            _check_count(plain)
         except (TypeError, ValueError) as error:
             raise ValueError(f"stored {kind!r} atoms: {error}") from None
         origin, step = (_numbers(spec, key, len(shape)) for key in ("origin", "step"))
         if not min(step) > 0:
             raise ValueError(f"stored {kind!r} atoms: 'step' is missing or malformed")
-        index = spec_positions(arrays, "index", None, transform.size)
-        return cls(transform, Grid(origin, step, transform.shape), index)
+        index = spec_positions(arrays, "index", None, plain.size)
+        transform = leveled(plain) if isinstance(plain, Transform) else plain
+        return cls(transform, Grid(origin, step, plain.shape), index)
 
 
 def _numbers(spec: Mapping[str, Any], name: str, count: int) -> tuple[float, ...]:
