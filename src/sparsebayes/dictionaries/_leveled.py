@@ -103,7 +103,7 @@ class LeveledTransform:
 
 
 def leveled(transform: Transform) -> Transform | LeveledTransform:
-    """The transform itself, unless it is orthonormal, of full depth, and several atoms have a mean."""
+    """Level a transform that is orthonormal, of full depth, and has several atoms with a mean."""
     one = transform.scaling.stop == 1
     whole = transform.orthonormal and transform.level == deepest(transform.shape)
     return LeveledTransform(transform) if whole and not one else transform
