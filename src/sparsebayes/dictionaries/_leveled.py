@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +19,7 @@ _BLOCK = 16  # scaling functions at a time
 class LeveledTransform:
     """A transform with its scaling functions reflected so that the first is constant.
 
-    A transform of a power of two has one scaling function, the constant. What odd lengths set aside
+    A transform of a power of two has one scaling function, a constant. What odd lengths set aside
     has a mean as well, and atoms with means are not orthonormal once an intercept takes these. The
     constant is a sum of scaling functions, as wavelets have no mean; the reflection that makes it
     the first of them leaves the others without mean, and all of them orthonormal.
@@ -69,6 +70,8 @@ class LeveledTransform:
     def _normal(self) -> Floats:
         """Unit vector whose Householder reflection takes the first axis to the constant."""
         constant = self.plain.analyze(np.ones(self.shape))[self.plain.scaling]
+        if len(constant) == 1:
+            return np.zeros(1)
         constant /= np.linalg.norm(constant)
         constant[0] -= 1.0
         return constant / np.linalg.norm(constant)
@@ -77,17 +80,28 @@ class LeveledTransform:
         head = c[..., self.plain.scaling]
         head -= 2.0 * np.multiply.outer(head @ self._normal, self._normal)
 
+    @property
+    def _height(self) -> float:
+        return 1.0 / math.sqrt(math.prod(self.shape))
+
     def analyze(self, arrays: Floats) -> Floats:
         """Correlate signals with all atoms."""
         c = self.plain.analyze(arrays)
         self._reflect(c)
+        axes = tuple(range(-len(self.shape), 0))
+        c[..., 0] = self._height * arrays.sum(axis=axes)
         return c
 
     def synthesize(self, coefficients: Floats) -> Floats:
         """Add up atoms with the given coefficients."""
         c = np.array(coefficients, dtype=np.float64)
+        # Filters are tabulated to so many digits; this atom is constant to the last one.
+        level = self._height * c[..., 0]
+        c[..., 0] = 0.0
         self._reflect(c)
-        return self.plain.synthesize(c)
+        x = self.plain.synthesize(c)
+        x += level.reshape(level.shape + (1,) * len(self.shape))
+        return x
 
     def squared_analysis(self, rows: Floats) -> Floats:
         """Sums of squares of each atom over positions with weights: (..., *shape) to (..., M)."""
@@ -103,7 +117,6 @@ class LeveledTransform:
 
 
 def leveled(transform: Transform) -> Transform | LeveledTransform:
-    """Level a transform that is orthonormal, of full depth, and has several atoms with a mean."""
-    one = transform.scaling.stop == 1
+    """Level a transform that is orthonormal and of full depth."""
     whole = transform.orthonormal and transform.level == deepest(transform.shape)
-    return LeveledTransform(transform) if whole and not one else transform
+    return LeveledTransform(transform) if whole else transform
