@@ -28,6 +28,7 @@ from sparsebayes._signal_files import (
     write_std,
 )
 from sparsebayes._tables import check_folder, check_picture
+from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.problem import Certificate
 from sparsebayes.signals import Denoised, denoise
 
@@ -35,6 +36,7 @@ Array = NDArray[np.float64]
 
 _MOST_LINES = 12  # of channels in the summary
 _MOST_PANELS = 6
+_LONG = 2**14  # samples beyond which wavelets that are not orthonormal take minutes
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -48,6 +50,8 @@ def run(arguments: argparse.Namespace) -> None:
     source = _checked(arguments)
     for remark in source.remarks:
         say(f"note: {source.path}: {remark}")
+    if not arguments.quiet:
+        _say_slow(source, arguments.wavelet)
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress():
         found = _denoise_all(source, arguments)
@@ -137,6 +141,16 @@ def _std(source: SignalFile, name: str, found: dict[str, Denoised]) -> Array:
 
 def _missing(source: SignalFile) -> int:
     return sum(int(np.isnan(values).sum()) for values in source.channels.values())
+
+
+def _say_slow(source: SignalFile, wavelet: str) -> None:
+    """Say that there is no closed form, where that takes minutes."""
+    size = max(values.size for values in source.channels.values())
+    if size > _LONG and not Transform(wavelet, (2,)).orthonormal:
+        say(
+            f"note: {wavelet} is not orthonormal, and {size} samples take it long: haar, db, sym "
+            "and coif wavelets take seconds"
+        )
 
 
 def _say_constant(source: SignalFile, found: dict[str, Denoised]) -> None:
