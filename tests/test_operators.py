@@ -13,9 +13,10 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 import oracle
-from sparsebayes import SparseBayesClassifier, SparseBayesRegressor
+from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, posterior
 from sparsebayes._counting import is_kernel_machine, takes_sparse
 from sparsebayes._settings import resolve_prior
+from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries import (
     Bias,
     Kernel,
@@ -38,6 +39,7 @@ Y = A @ TRUTH + 0.3 * RNG.normal(size=N) + 0.7
 LABELS = np.where(A @ TRUTH + RNG.logistic(size=N) > 0.5, "up", "down")
 COUNTS = RNG.poisson(np.exp(0.3 * A @ TRUTH))
 X = np.arange(float(N))[:, None]
+JUMPS = np.where(X[:, 0] < 33, 0.0, 1.5) + np.sin(X[:, 0] / 9) + 0.2 * RNG.normal(size=N)
 WEIGHTS = RNG.integers(0, 4, N).astype(float)
 
 
@@ -393,6 +395,57 @@ class TestFits:
         np.testing.assert_allclose(twice.predict(X), weighted.predict(X), atol=1e-7)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("solver", ["auto", "working-set"])
+def test_predictions_by_products_equal_those_by_atoms(monkeypatch, offset, solver):
+    monkeypatch.setattr(operators, "_STORED_BYTES", 0)  # so that fitted atoms have products
+    y = np.column_stack([Y, 2 - JUMPS])
+    for dictionary in (
+        Wavelet("sym8"),
+        Wavelet("haar") + Kernel("tps", gamma=0.001) + Linear(),
+        Operator(hidden(A + offset)) + StationaryWavelet("haar", level=1),
+    ):
+        model = SparseBayesRegressor(dictionary, prior="bic", solver=solver).fit(X, y)
+        kept, rows = model.posterior_, X[RNG.permutation(N)[:70]]
+        chosen = np.arange(len(kept.norm)) % 2 == 0
+
+        def asked(kept=kept, rows=rows, chosen=chosen):
+            yield kept.predict(rows)
+            yield from kept.spread(rows, noise=True)
+            yield kept.contribution(rows, chosen)
+            yield kept.sample(rows, 3, np.random.RandomState(0), noise=False)
+            yield kept.target_covariance(rows)
+
+        fast = list(asked())
+        with monkeypatch.context() as patch:
+            patch.setattr(posterior, "has_products", lambda atoms: False)
+            patch.setattr(posterior, "products_at", lambda atoms, X: None)
+            for found, expected in zip(fast, asked(), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_predictions_of_long_signals_take_few_transforms(monkeypatch):
+    n = 2**16
+    rows = np.arange(float(n))[:, None]
+    y = np.sin(rows[:, 0] / 999) + 0.1 * np.random.default_rng(4).normal(size=n)
+    model = SparseBayesRegressor(Wavelet("sym8")).fit(rows, y)
+    made = []
+    one = Transform.synthesize
+
+    def counted(self, weights):
+        made.append(len(np.atleast_2d(weights)))
+        return one(self, weights)
+
+    monkeypatch.setattr(Transform, "synthesize", counted)
+    mean = model.predict(rows)
+    assert sum(made) == 1
+    made.clear()
+    again, std = model.predict(rows, return_std=True)
+    assert sum(made) <= 1 + model.relevance_.size
+    np.testing.assert_array_equal(mean, again)
+    assert (std > model.noise_variance_**0.5).all()
+
+
 def test_a_small_array_comes_back_from_a_model_file_and_a_large_operator_does_not(tmp_path):
     y = A[:, 2] + 0.1 * RNG.normal(size=N)
     small = np.ascontiguousarray(A[:, :5])
@@ -446,7 +499,6 @@ def test_a_transform_larger_than_any_matrix():
     assert model.converged_
 
 
-JUMPS = np.where(X[:, 0] < 33, 0.0, 1.5) + np.sin(X[:, 0] / 9) + 0.2 * RNG.normal(size=N)
 GAPS = np.sort(RNG.permutation(N)[:60])
 WAVELETS = {
     "haar": Wavelet("haar", shape=N),

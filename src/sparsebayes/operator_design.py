@@ -27,7 +27,7 @@ from sparsebayes.dictionaries.union import UnionAtoms
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["OperatorDesign", "UnionDesign", "design_of_products"]
+__all__ = ["OperatorDesign", "UnionDesign", "design_of_products", "has_products", "sums_of_atoms"]
 
 _FEW_BYTES = 2**28  # a restriction up to this size is stored
 _CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
@@ -264,17 +264,76 @@ def design_of_products(atoms: Atoms, X: Any, stored_bytes: int) -> Design | None
     products = products_at(atoms, X)
     if products is not None:
         return OperatorDesign(products)
-    if not _has_products(atoms):
+    if not has_products(atoms):
         return None
     assert isinstance(atoms, UnionAtoms)
     parts = tuple(make_design(part, X, stored_bytes) for part in atoms.parts)
     return UnionDesign(parts, atoms.columns)
 
 
-def _has_products(atoms: Atoms) -> bool:
+def has_products(atoms: Atoms) -> bool:
+    """Whether atoms, or some of a union, have fast products.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        Atoms bound to data.
+
+    Returns
+    -------
+    bool
+        True if one evaluation costs as much for few rows as for all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear, Wavelet
+    >>> X = np.arange(8.0)[:, None]
+    >>> has_products((Wavelet("haar") + Linear()).bind(X)), has_products(Linear().bind(X))
+    (True, False)
+    """
     if isinstance(atoms, UnionAtoms):
-        return any(_has_products(part) for part in atoms.parts)
+        return any(has_products(part) for part in atoms.parts)
     return atoms.size > 0 and hasattr(atoms, "at")
+
+
+def sums_of_atoms(atoms: Atoms, X: Any, weights: FloatArray) -> FloatArray:
+    """Sums of atoms at the rows of X: by products where atoms have them, else in blocks of rows.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        M atoms.
+    X : ndarray or scipy.sparse matrix of shape (N, d)
+        Inputs.
+    weights : ndarray of shape (k, M)
+        Weights of the atoms.
+
+    Returns
+    -------
+    ndarray of shape (k, N)
+        The sums.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear, Wavelet
+    >>> X = np.arange(4.0)[:, None]
+    >>> atoms = (Wavelet("haar") + Linear()).bind(X)
+    >>> sums_of_atoms(atoms, X, np.array([[2.0, 0.0, 0.0, 0.0, 1.0]]))
+    array([[1., 2., 3., 4.]])
+    """
+    products = products_at(atoms, X)
+    if products is not None:
+        return products.synthesize(weights)
+    total = np.zeros((len(weights), int(X.shape[0])))
+    if isinstance(atoms, UnionAtoms):
+        for part, places in zip(atoms.parts, atoms.columns, strict=True):
+            total += sums_of_atoms(part, X, np.ascontiguousarray(weights[:, places]))
+        return total
+    for rows in blocks(total.shape[1], atoms.size):
+        total[:, rows] = (atoms.evaluate(X[rows]) @ weights.T).T
+    return total
 
 
 def _row_moments(

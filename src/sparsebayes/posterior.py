@@ -10,13 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
-from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.dictionaries._products import blocks, columns_of, products_at
+from sparsebayes.dictionaries._protocol import Products, is_sparse
+from sparsebayes.operator_design import has_products, sums_of_atoms
 
 FloatArray = NDArray[np.float64]
 
 __all__ = ["Posterior"]
 
 _BLOCK_CELLS = 2**18  # entries evaluated at a time when predicting: two megabytes
+_FAST_CELLS = 2**23  # the same where few rows take a transform as long as all of them
+_LARGE_CENTER = 1e3  # in units of the norm: a sum of atoms as given would lose digits
 _ARRAYS = ("norm", "center", "mean", "root", "prior_variance", "offset")
 _SCALARS = ("offset_variance", "noise_variance", "scale")
 
@@ -76,7 +80,8 @@ class Posterior:
     def _blocks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
         """Centered atoms of unit norm at the rows of X, a block of rows at a time."""
         n, m = int(X.shape[0]), len(self.norm)
-        step = max(1, _BLOCK_CELLS // m) if m else max(n, 1)
+        cells = _FAST_CELLS if has_products(self.atoms) else _BLOCK_CELLS
+        step = max(1, cells // m) if m else max(n, 1)
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((n, 0))
@@ -84,6 +89,29 @@ class Posterior:
             U -= self.center
             U /= self.norm
             yield rows, U
+
+    def _sums(self, X: Any, weights: FloatArray) -> FloatArray:
+        """Sums of centered atoms of unit norm at the rows of X, shapes (m, k) to (n, k)."""
+        large = (np.abs(self.center) > _LARGE_CENTER * self.norm).any()
+        if not large and has_products(self.atoms):
+            own = weights / self.norm[:, None]
+            given = sums_of_atoms(self.atoms, X, np.ascontiguousarray(own.T))
+            return np.asarray(given.T - self.center @ own)
+        sums = np.empty((int(X.shape[0]), weights.shape[1]))
+        for rows, U in self._blocks(X):
+            sums[rows] = U @ weights
+        return sums
+
+    def _uncorrelated(self, products: Products) -> FloatArray:
+        """Variance of the sum of atoms whose weights are uncorrelated, at n rows: shape (n,)."""
+        n, m = products.shape
+        variance = np.zeros(n)
+        for some in blocks(m, max(n, m)):
+            rows = columns_of(products, np.arange(m)[some])
+            rows -= self.center[some, None]
+            rows *= (self.root / self.norm)[some, None]
+            variance += np.einsum("ij,ij->j", rows, rows)
+        return variance
 
     def predict(self, X: Any) -> FloatArray:
         """Mean of the target at the rows of X.
@@ -98,9 +126,9 @@ class Posterior:
         ndarray of shape (n,) or (n, T)
             Posterior mean.
         """
-        mean = np.empty((int(X.shape[0]), len(self.offset)))
-        for rows, U in self._blocks(X):
-            mean[rows] = self.offset + self.scale * (U @ self.mean)
+        mean = self._sums(X, self.mean)
+        mean *= self.scale
+        mean += self.offset
         return self._shaped(mean)
 
     def spread(self, X: Any, *, noise: bool) -> tuple[FloatArray, FloatArray]:
@@ -119,8 +147,13 @@ class Posterior:
             Nothing else of their length is held.
         """
         n, n_targets = int(X.shape[0]), len(self.offset)
-        mean, std = np.empty((n, n_targets)), np.empty((n, n_targets))
         floor = self.offset_variance + (self.noise_variance if noise else 0.0)
+        std = np.empty((n, n_targets))
+        products = products_at(self.atoms, X) if self.root.ndim == 1 else None
+        if products is not None:
+            std[:] = self.scale * np.sqrt(floor + self._uncorrelated(products))[:, None]
+            return self.predict(X), self._shaped(std)
+        mean = np.empty((n, n_targets))
         for rows, U in self._blocks(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
             half = self._through_root(U)
@@ -144,10 +177,7 @@ class Posterior:
             Added up over atoms that exclude each other and `offset` it gives `predict`.
         """
         mean = np.where(chosen[:, None], self.mean, 0.0)
-        total = np.empty((int(X.shape[0]), len(self.offset)))
-        for rows, U in self._blocks(X):
-            total[rows] = self.scale * (U @ mean)
-        return self._shaped(total)
+        return self._shaped(self.scale * self._sums(X, mean))
 
     def target_covariance(self, X: Any) -> FloatArray:
         """Covariance of the target at the rows of X, noise included; the same for every target.
@@ -197,9 +227,8 @@ class Posterior:
         drawn = self.root[:, None] * normal[:m] if self.root.ndim == 1 else self.root @ normal[:m]
         weights = np.repeat(self.mean, n_samples, axis=1) + drawn
         level = np.sqrt(self.offset_variance) * normal[m]
-        draws = np.empty((n, n_targets * n_samples))
-        for rows, U in self._blocks(X):
-            draws[rows] = U @ weights + level
+        draws: FloatArray = self._sums(X, weights)
+        draws += level
         if noise:
             draws += np.sqrt(self.noise_variance) * random_state.standard_normal(draws.shape)
         draws = draws.reshape(n, n_targets, n_samples) * self.scale + self.offset[:, None]
