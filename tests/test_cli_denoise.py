@@ -381,6 +381,7 @@ def test_bad_outputs(fails, array, tmp_path):
         (["--output", tmp_path / "b.wav"], ["cannot be written as .wav", ".npy, .csv"]),
         (["--output", tmp_path / "b.npy", "--std", tmp_path / "s.png"], ["standard deviations"]),
         (["--output", tmp_path / "b.npy", "--std", tmp_path / "x" / "s.npy"], ["no such folder"]),
+        (["--output", tmp_path / "b.npy", "--std", tmp_path / "b.npy"], ["two are the same"]),
         (["--output", tmp_path / "b.npy", "--plot", tmp_path / "s.txt"], [".png"]),
         (["--output", tmp_path / "b.npy", "--plot", tmp_path / "x" / "s.png"], ["no such folder"]),
     ]:

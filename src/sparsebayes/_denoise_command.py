@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import difflib
 import importlib.util
+import os
 import sys
 import time
 from pathlib import Path
@@ -78,6 +79,9 @@ def _checked(arguments: argparse.Namespace) -> SignalFile:
         check_picture(arguments.plot)
         if importlib.util.find_spec("matplotlib") is None:
             raise ValueError('--plot needs matplotlib: pip install "sparsebayes[plot]"')
+    given = [path for path in (arguments.output, arguments.std, arguments.plot) if path]
+    if len({os.path.realpath(path) for path in given}) < len(given):
+        raise ValueError("--output, --std and --plot are files of their own, two are the same")
     _check_wavelet(arguments.wavelet)
     resolve_prior(arguments.prior, None, 2, 2)
     source = open_signal(arguments.data, columns=arguments.column, axis=arguments.axis)
