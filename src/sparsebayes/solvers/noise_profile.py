@@ -10,7 +10,7 @@ T e / (e - 2 c) beyond it,
 h rises to its cusp and falls behind it: the profile may have many maxima. Between two cusps the
 slope is convex in the noise, so each piece holds at most one of them; few atoms are searched piece
 by piece. Of many, a grid of noises shows where the slope changes its sign, and the maxima worth it
-are located exactly. Powers are sorted once: then atoms that are out are a sum known beforehand.
+are located exactly. Powers are sorted once, so that those of atoms that are out come first.
 """
 
 import math
@@ -42,8 +42,16 @@ class Group(NamedTuple):
     """Atoms of one price, by their power."""
 
     power: FloatArray  # (m,) ascending
-    below: FloatArray  # (m + 1,) sums of the powers before each
     c: float
+
+    def sums_before(self, places: NDArray[np.intp]) -> FloatArray:
+        """Sums of the powers before each of some ascending places, of 0..m."""
+        starts = np.unique(np.append(0, places))
+        inside = starts[starts < self.power.size]
+        sums = np.zeros(inside.size + 1)
+        np.cumsum(np.add.reduceat(self.power, inside), out=sums[1:])
+        found: FloatArray = sums[np.searchsorted(inside, places)]
+        return found
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,8 @@ class Profile:
             The profile.
         """
         if np.ndim(c) == 0:
-            return cls((_group(power, float(c)),), rest, n, n_targets)
-        prices, owner = np.unique(c, return_inverse=True)
-        groups = [_group(power[owner == k], float(price)) for k, price in enumerate(prices)]
+            return cls((Group(np.sort(power), float(c)),), rest, n, n_targets)
+        groups = [Group(np.sort(power[c == price]), float(price)) for price in np.unique(c)]
         return cls(tuple(groups), rest, n, n_targets)
 
     @property
@@ -110,7 +117,7 @@ class Profile:
     @property
     def total(self) -> float:
         """Sum of squared targets."""
-        return self.rest + sum(float(group.below[-1]) for group in self.groups)
+        return self.rest + sum(float(group.power.sum()) for group in self.groups)
 
     def entry(self, group: Group) -> float:
         """Power in units of the noise at which an atom enters."""
@@ -127,7 +134,7 @@ class Profile:
             first = int(np.searchsorted(group.power, self.entry(group) * noise, side="right"))
             y = group.power[first:] / noise
             y -= 2.0 * group.c
-            left += float(group.below[first]) / noise + self.entry(group) * y.size
+            left += float(group.power[:first].sum()) / noise + self.entry(group) * y.size
             left += T * (float(np.log(y).sum()) - y.size * math.log(T))
         return -0.5 * (T * self.n * math.log(noise) + left)
 
@@ -137,7 +144,7 @@ class Profile:
         out, paid, bend = self.rest / noise, -self.n, 0.0
         for group in self.groups:
             first = int(np.searchsorted(group.power, self.entry(group) * noise, side="right"))
-            out += float(group.below[first]) / noise
+            out += float(group.power[:first].sum()) / noise
             y = group.power[first:] / noise
             y -= 2.0 * group.c
             np.divide(2.0 * group.c, y, out=y)
@@ -145,14 +152,6 @@ class Profile:
             paid += y.size + bent
             bend += bent + float(y @ y)
         return out + T * paid, T * bend - out
-
-
-def _group(power: FloatArray, c: float) -> Group:
-    ascending = np.sort(power)
-    below = np.empty(power.size + 1)
-    below[0] = 0.0
-    np.cumsum(ascending, out=below[1:])
-    return Group(ascending, below, c)
 
 
 def best_noise(profile: Profile, floor: float) -> float:
@@ -257,7 +256,7 @@ def _on_grid(profile: Profile, floor: float, ceiling: float) -> list[float] | No
     out, inside = np.full(count, profile.rest), np.full(count, profile.size - profile.n)
     size = fft.next_fast_len(cells + count, real=True)
     for group, first in zip(profile.groups, firsts, strict=True):
-        out += group.below[first[:count]]
+        out += group.sums_before(first[:count])
         inside -= first[:count]
         if group.c > 0:
             # Atoms behind their cusps: a correlation, as powers and noises are in log units.

@@ -219,12 +219,12 @@ def _certify(
     max_gain = float(_gains(problem, hyperprior, own, state.noise_var, state.v).max(initial=0.0))
     if state.active.size < power.size:
         # The more power an atom has, the more it gains: of those outside, the first to enter.
-        due = power
-        if isinstance(problem.hyperprior, Prices):
-            due = power - 2.0 * state.noise_var * problem.hyperprior.c
-        first = np.array([np.argmax(np.where(out, due, -np.inf))])
-        best = _of(problem.hyperprior, first)
-        outside = _gains(problem, best, power[first], state.noise_var, np.zeros(1))
+        most, best = power.max(where=out, initial=0.0), problem.hyperprior
+        if isinstance(best, Prices):
+            due = np.where(out, power - 2.0 * state.noise_var * best.c, -np.inf)
+            first = np.array([np.argmax(due)])
+            most, best = power[first[0]], _of(best, first)
+        outside = _gains(problem, best, np.array([most]), state.noise_var, np.zeros(1))
         max_gain = max(max_gain, float(outside[0]))
     left = state.noise_var / (state.v + state.noise_var)
     residual = rest + float(power.sum(where=out)) + float(own @ np.square(left))
