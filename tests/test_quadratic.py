@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import examples, seeds
+from sparsebayes import quadratic
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
 from sparsebayes.quadratic import DesignQuadratic
@@ -103,6 +104,27 @@ def test_changing_what_was_returned_changes_nothing_kept():
     gram[:] = 0
     np.testing.assert_array_equal(quad.columns(every), kept)
     np.testing.assert_allclose(quad.gram(every).G, kept)
+
+
+@pytest.mark.parametrize("cells", [1, 150])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_rows_are_never_held_for_all_atoms_at_once(monkeypatch, cells, weighted):
+    rng = np.random.RandomState(11)
+    Phi, t = rng.standard_normal((50, 9)) + 1.0, rng.standard_normal((50, 1))
+    weights = rng.uniform(0.5, 2.0, 50) if weighted else None
+    chosen = np.array([8, 1, 0, 4, 6, 3])
+    expected = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True).gram(chosen).G
+    monkeypatch.setattr(quadratic, "_CHUNK_CELLS", cells)
+    quad = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True)
+    most, compute = [], quad._compute
+    monkeypatch.setattr(quad, "_compute", lambda some: most.append(some.size) or compute(some))
+    found = quad.gram(chosen).G
+    assert sum(most) == 6
+    assert max(most) == max(1, cells // 50)
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(quad.gram(chosen[:2]).G, expected[:2, :2], atol=1e-14)
+    assert sum(most) == 6  # of few atoms the others' columns would cost more than they
 
 
 @pytest.mark.parametrize("center", [False, True])

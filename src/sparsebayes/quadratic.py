@@ -27,6 +27,8 @@ __all__ = [
     "members",
 ]
 
+_CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
+
 
 class Quadratic(Protocol):
     """Sufficient statistics of a fit, for M atoms and T targets."""
@@ -308,11 +310,22 @@ class DesignQuadratic:
         """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
         G, new = self.cache.block(indices)
         if new.size:
-            atoms = self.unit_atoms(indices[new])
-            weighted = atoms if self.weights is None else atoms * self.weights
-            G[new[:, None], new] = weighted @ atoms.T
+            G[new[:, None], new] = self._block(indices[new])
         G.flat[:: indices.size + 1] = self.diag[indices]
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        step = max(1, _CHUNK_CELLS // self.design.shape[0])
+        if indices.size <= step or 2 * indices.size < self.size:
+            atoms = self.unit_atoms(indices)
+            weighted = atoms if self.weights is None else atoms * self.weights
+            return np.asarray(weighted @ atoms.T)
+        # Most atoms of few, at many rows: whole columns of G cost no more, and need not be held.
+        G = np.empty((indices.size, indices.size))
+        for start in range(0, indices.size, step):
+            part = slice(start, start + step)
+            G[part] = self._compute(indices[part])[:, indices]
+        return 0.5 * (G + G.T)
 
 
 class ColumnCache:
