@@ -22,7 +22,7 @@ from sparsebayes.dictionaries._products import blocks, columns_of, squares_of
 from sparsebayes.dictionaries._protocol import Products
 from sparsebayes.dictionaries.operators import OperatorProducts
 from sparsebayes.estimators._base import Reporter
-from sparsebayes.implicit import Implicit, SampledState, matrix_of
+from sparsebayes.implicit import Implicit, SampledState, matrix_of, shrunk
 from sparsebayes.operator_design import OperatorDesign
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import DesignQuadratic
@@ -35,7 +35,7 @@ __all__ = ["Measured", "Recovered", "Settings", "exactly", "implicitly"]
 _DENSE = 2**20  # entries of a matrix that is formed though it has fast products
 _STORED = 2**27  # entries of a matrix that is formed where it has none
 _PROBES = 64  # random signs, for norms that nothing else tells
-_DRAWS_AT_ONCE = 2**22  # entries of draws that are solved for together
+_DRAWS_AT_ONCE = 2**21  # entries of draws that are solved for together
 
 
 class Settings(NamedTuple):
@@ -136,7 +136,9 @@ def _is_fast(products: Any) -> bool:
     )
 
 
-def exactly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> Recovered:
+def exactly(
+    y: FloatArray, measured: Measured, settings: Settings, rng: Any, *, twice: bool = False
+) -> Recovered:
     """Fit the measurements by the default solver, whose certificate is exact.
 
     Parameters
@@ -149,6 +151,8 @@ def exactly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> 
         Prior, noise and settings of the solver.
     rng : RandomState
         Source of randomness.
+    twice : bool, default=False
+        Whether to start a second time from what the matrix-free solver finds, and keep the better.
 
     Returns
     -------
@@ -170,7 +174,7 @@ def exactly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> 
         noise_variance=settings.noise_variance,
         noise_prior=settings.noise_prior,
         solver="working-set",
-        solve=partial(_solve_exactly, settings, rng),
+        solve=partial(_solve_exactly, settings, rng, twice),
         last=None,
         random_state=rng,
     )
@@ -193,17 +197,33 @@ def exactly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> 
 
 
 def _solve_exactly(
-    settings: Settings, rng: np.random.RandomState, problem: Problem, start: Start | None
+    settings: Settings,
+    rng: np.random.RandomState,
+    twice: bool,
+    problem: Problem,
+    start: Start | None,
 ) -> Solution:
     reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
-    solution = working_set.solve(
+    solve = partial(
+        working_set.solve,
         problem,
         tol=1e-6 if settings.tol is None else settings.tol,
         max_iter=10_000 if settings.max_iter is None else settings.max_iter,
         random_state=rng,
-        start=start,
         report=reporter,
     )
+    solution = solve(start=start)
+    if twice:
+        # Greedy growth and thresholding from above fail on different problems.
+        other = matrix_free.solve(problem, random_state=rng).state
+        if other.active.size:
+            second = solve(start=(other.active, other.v, other.noise_var))
+            # Evidence does not order models that collapse.
+            solution = max(
+                solution,
+                second,
+                key=lambda s: (not problem.is_collapsed(s.state), s.state.objective),
+            )
     if reporter is not None:
         reporter.close(solution)
     return solution
@@ -321,38 +341,6 @@ class _Normed:
             found = self.analyze(signs)
             total += np.einsum("kj,kj->j", found, found)
         return shrunk(total / _PROBES, _PROBES)
-
-
-def shrunk(squares: FloatArray, probes: int) -> FloatArray:
-    """Draw estimated squares together, as far as they scatter no more than estimates do.
-
-    Parameters
-    ----------
-    squares : ndarray of shape (M,)
-        Mean squares of so many probes: of relative variance 2 / probes if they were all equal.
-    probes : int
-        Number of probes.
-
-    Returns
-    -------
-    ndarray of shape (M,)
-        Weighted means of each one and of all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.RandomState(0)
-    >>> estimates = (rng.standard_normal((64, 1000)) ** 2).mean(axis=0)
-    >>> bool(estimates.std() > 0.1), bool(shrunk(estimates, 64).std() < 0.02)
-    (True, True)
-    """
-    there = squares > 0
-    mean = float(squares[there].mean()) if there.any() else 1.0
-    scatter = 2.0 / probes
-    spread = float(np.square(squares[there] / mean - 1.0).mean()) if there.any() else 0.0
-    excess = max(spread - scatter, 0.0) / (1.0 + scatter)
-    share = excess / (excess + scatter)
-    return np.where(there, share * squares + (1.0 - share) * mean, 0.0)
 
 
 def _sampled_std(

@@ -172,7 +172,8 @@ def reconstruct(
     solver : {"auto", "working-set", "matrix-free"}, default="auto"
         "working-set" is the solver of `SparseBayesRegressor`, with an exact certificate;
         "matrix-free" needs nothing but products with the atoms, for pictures. "auto" takes the
-        latter above 8192 atoms, unless the sensing or the basis is a stored matrix that small.
+        latter above 8192 atoms; below, it starts the former twice, on its own and from what the
+        latter finds, and keeps the better.
     noise_prior : None, (g, h) or InverseGamma
         Inverse-gamma prior of the noise variance; None for none.
     n_draws : int, default=32
@@ -225,7 +226,10 @@ def reconstruct(
     y = _checked_measurements(measurements, how)
     measured = Measured(how, products)
     free = solver == "matrix-free" or (solver == "auto" and products.shape[1] > _LARGE)
-    found = (implicitly if free else exactly)(y, measured, settings, rng)
+    if free:
+        found = implicitly(y, measured, settings, rng)
+    else:
+        found = exactly(y, measured, settings, rng, twice=solver == "auto")
     _warn(found.solution)
     return _wrapped(found, measured, y)
 

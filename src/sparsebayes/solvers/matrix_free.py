@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.engine import log_evidence_constant, log_hyperprior
 from sparsebayes.hyperpriors import best_variance, gain
-from sparsebayes.implicit import Draws, Implicit, Matrix, SampledState, matrix_of
+from sparsebayes.implicit import Draws, Implicit, Matrix, SampledState, matrix_of, shrunk
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers.newton import Noise
@@ -33,22 +33,26 @@ IndexArray = NDArray[np.intp]
 
 __all__ = ["solve"]
 
-_START = 0.5  # noise to start with, as a fraction of the targets' power
+_START = 0.5  # noise to start with, as a fraction of the targets' mean square
 _FALL = 0.5  # least ratio of the noise of successive rounds
 _REWEIGHTS = 3  # of the lasso in a round, with the sparsities held
 _THRESHOLDINGS = 25  # for each
-_STILL = 1e-4  # relative change at which thresholding ends
+_STILL = 3e-4  # relative change at which thresholding ends
 _POWER = 20  # power iterations for the largest eigenvalue of G
 _SLACK = 1.05  # they come from below
 _TINY = 1e-12  # a variance, in units of the noise, whose slope stands for that at zero
+_MOST = 10.0  # none is above one, but estimates scatter about it
 _LEAST = 1e-6  # sparsities below this, in units of 1/noise, are rounding
+_PROBES = 8
+_MANY = 2**15  # atoms above which half as many probes will do
+_UNKNOWN = 1e9  # scatter of sparsities that nobody has estimated
 _MEMORY = 0.15  # least weight of a new round in the average of sparsities
 _LOOSE = 1e-2  # of the conjugate gradients for draws, whose scatter is larger
 _MEAN = 1e-2  # error of the mean, in units of the noise
 _CG = 200
-_LANCZOS = 40  # steps for the determinant
+_LANCZOS = 60  # steps for the determinant
 _STAY = 1  # rounds at each
-_DROP = 0.5  # nats for each sample, below the best level of noise, at which no lower one is tried
+_DROP = 0.3  # nats for each sample, below the best level of noise, at which no lower one is tried
 _FULL = 0.8  # degrees of freedom for each sample at which the model explains everything
 _FURTHER = 1.5
 _LEAST_LEFT = 0.02
@@ -59,7 +63,7 @@ def solve(
     *,
     tol: float = 1e-3,
     max_iter: int = 60,
-    n_probes: int = 8,
+    n_probes: int | None = None,
     random_state: np.random.RandomState | None = None,
     start: tuple[IndexArray, FloatArray, float] | None = None,
     report: Report | None = None,
@@ -74,8 +78,9 @@ def solve(
         Relative change of the weights, and a tenth of that of the noise, at which rounds end.
     max_iter : int, default=60
         Most rounds.
-    n_probes : int, default=8
+    n_probes : int or None
         Draws from the posterior in each round; the scatter of sparsities goes with their root.
+        By default 8, and 4 above 32768 atoms, where more are averaged over.
     random_state : RandomState or None
         Source of the draws.
     start : tuple of (active, v, noise_var) or None
@@ -101,7 +106,7 @@ def solve(
     ([0, 2], 'SETTLED')
     """
     rounds = _Rounds.of(problem, n_probes, random_state)
-    noise = problem.noise(_START)
+    noise = problem.noise()
     trace: list[Progress] = []
 
     def note(phase: str, point: _Point) -> None:
@@ -143,7 +148,7 @@ class _Point:
     weights: FloatArray  # (M,) posterior mean
     v: FloatArray  # (M,)
     noise_var: float
-    sparsity: FloatArray  # (M,) s times the noise, above 0 and at most 1: an average over rounds
+    sparsity: FloatArray  # (M,) s times the noise: estimates, averaged over rounds
     scatter: float  # sum of squared weights of that average: 1 for a single round
     wanted: float  # noise that the residual asks for
     objective: float = -np.inf
@@ -194,16 +199,17 @@ def _is_settled(before: _Point, point: _Point, noise: Noise, tol: float) -> bool
 class _Rounds:
     problem: Problem
     quad: DesignQuadratic
-    given: Matrix
-    unit: Matrix
-    largest: float  # bound of the eigenvalues of the atoms' Gram matrix, as given
+    given: Matrix  # atoms as thresholding sees them
+    norm: FloatArray  # (M,) their norms
+    unit: Matrix  # atoms at unit norm
+    largest: float  # bound of the eigenvalues of the Gram matrix of the former
     floor: float  # of the noise
     rng: np.random.RandomState
     n_probes: int
 
     @classmethod
     def of(
-        cls, problem: Problem, n_probes: int, random_state: np.random.RandomState | None
+        cls, problem: Problem, n_probes: int | None, random_state: np.random.RandomState | None
     ) -> "_Rounds":
         quad = problem.quad
         if not isinstance(quad, DesignQuadratic) or quad.weights is not None or quad.mean.any():
@@ -211,28 +217,37 @@ class _Rounds:
         if problem.n_targets != 1:
             raise ValueError(f"the matrix-free solver fits one target, not {problem.n_targets}.")
         rng = np.random.RandomState(0) if random_state is None else random_state
+        if n_probes is None:
+            n_probes = _PROBES if quad.size <= _MANY else _PROBES // 2
         given, unit = matrix_of(quad)
-        largest = _largest(given, quad.size, rng)
-        return cls(problem, quad, given, unit, largest, problem.noise().floor, rng, n_probes)
+        # Thresholding creeps along atoms that are short beside the largest eigenvalue. A tight
+        # frame is best left as it is given, atoms of all sizes are best brought to one.
+        largest, norm = _largest(given, quad.size, rng), quad.norm
+        at_one = _largest(unit, quad.size, rng)
+        if norm.any() and largest > at_one * float(np.median(norm[norm > 0])) ** 2:
+            given, largest, norm = unit, at_one, quad.diag
+        return cls(problem, quad, given, norm, unit, largest, problem.noise().floor, rng, n_probes)
 
     def first(self, start: tuple[IndexArray, FloatArray, float] | None, noise: Noise) -> _Point:
         size = self.quad.size
-        held = max(noise.var, _START * self.problem.power)
+        # The mean square, not the variance: targets may all be equal.
+        held = _START * self.quad.tt / max(self.quad.n, 1.0)
+        held = max(held, noise.floor if noise.estimated else noise.var)
         point = _Point(np.zeros(size), np.zeros(size), held, np.ones(size), 1.0, held)
         if start is None:
             return point
         v = np.zeros(size)
         v[start[0]] = start[1]
         noise_var = start[2] if noise.estimated else noise.var
-        return replace(point, v=v, noise_var=noise_var, wanted=noise_var)
+        return replace(point, v=v, noise_var=noise_var, wanted=noise_var, scatter=_UNKNOWN)
 
     def next(self, point: _Point, noise_var: float, *, average: bool) -> _Point:
         """One round at a level of noise."""
         quad, hyperprior = self.quad, self.problem.hyperprior
         g = quad.g[:, 0]
-        weights, v = point.weights, point.v
+        weights, v, s = point.weights, point.v, self._shrunk(point)
         for _ in range(_REWEIGHTS):
-            weights, v = self._threshold(weights, v, point.sparsity, noise_var)
+            weights, v = self._threshold(weights, v, s, noise_var)
         posterior = self._posterior(v, noise_var)
         active, v_a = posterior.active, posterior.v
         z, _ = posterior.mean(g, weights[active] / np.sqrt(v_a), self._precision(noise_var), _CG)
@@ -255,14 +270,19 @@ class _Rounds:
         wanted = max(residual / left, self.floor)
         return _Point(weights, v, noise_var, sparsity, scatter, wanted, objective, dof)
 
+    def _shrunk(self, point: _Point) -> FloatArray:
+        """Sparsities with less scatter."""
+        return np.clip(shrunk(point.sparsity, self.n_probes / point.scatter), _LEAST, 1.0)
+
     def _precision(self, noise_var: float) -> float:
         """Error of the mean that is small beside the noise."""
-        return min(_MEAN, _MEAN * float(np.sqrt(self.quad.n * noise_var / self.quad.tt)))
+        signal = max(self.quad.tt, self.quad.n * noise_var)
+        return _MEAN * float(np.sqrt(self.quad.n * noise_var / signal))
 
     def _objective(self, posterior: Implicit, z: FloatArray) -> tuple[float, float]:
         """Log evidence, whose determinant is estimated, and its standard error."""
         noise_var = posterior.noise_var
-        log_det, error = posterior.log_det(self.rng, self.n_probes, _LANCZOS)
+        log_det, error = posterior.log_det(self.rng, max(2, self.n_probes // 2), _LANCZOS)
         h = posterior.root * self.quad.g[posterior.active, 0] / np.sqrt(noise_var)
         # A lower bound of h'B^-1 h whose error is the square of that of z.
         explained = float(2 * h @ z - z @ posterior.apply(z[None])[0]) if z.size else 0.0
@@ -282,8 +302,7 @@ class _Rounds:
         slope = -self.problem.hyperprior.log_derivatives(at, noise_var).u / at
         S = sparsity / (noise_var + v * sparsity)
         price = np.sqrt(np.maximum(S + 2 * slope, 0.0))
-        norm = quad.norm
-        # In the atoms as given: a tight frame stays one, and one step length suits all.
+        norm = self.norm
         limit = np.where(norm > 0, noise_var * price * norm / self.largest, np.inf)
         inverse = np.where(norm > 0, 1 / np.where(norm > 0, norm, 1.0), 0.0)
         target = quad.g[:, 0] * norm
@@ -318,7 +337,7 @@ class _Rounds:
             g, point.weights[active] / np.sqrt(v), 0.01 * self._precision(noise_var), 2 * _CG
         )
         evidence, error = self._objective(posterior, z)
-        s = np.clip(point.sparsity, _LEAST, 1.0) / noise_var
+        s = self._shrunk(point) / noise_var
         variance = 1.0 / (1.0 / v + s[active])
         weights = np.zeros(quad.size)
         weights[active] = np.sqrt(v) * z
@@ -358,14 +377,14 @@ def _sparsities(posterior: Implicit, draws: Draws) -> FloatArray:
     active, a = posterior.active, posterior.v / noise_var
     if active.size:
         W = np.einsum("kj,kj->j", draws.whitened, draws.whitened) / len(draws.whitened)
-        low, high = np.full(active.size, np.log(_LEAST)), np.zeros(active.size)
+        low, high = np.full(active.size, np.log(_LEAST)), np.full(active.size, np.log(_MOST))
         for _ in range(40):
             middle = 0.5 * (low + high)
             s = np.exp(middle)
             rising = S[active] - s + 2 * a * s * s / (1 + a * s) - W * a * s * s > 0
             low, high = np.where(rising, middle, low), np.where(rising, high, middle)
         S[active] = np.exp(0.5 * (low + high))
-    return np.asarray(np.clip(S, _LEAST, 1.0))
+    return np.asarray(np.maximum(S, _LEAST))
 
 
 def _largest(matrix: Matrix, size: int, rng: np.random.RandomState) -> float:
