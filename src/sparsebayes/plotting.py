@@ -77,13 +77,16 @@ def plot_signal(
                 alpha=0.3,
                 linewidth=0,
                 zorder=2,
+                rasterized=dense,
                 label=f"{band:g} standard deviations",
             )
         if truth is not None:
             ax.plot(at, np.asarray(truth), "--", color="black", linewidth=1, label="truth")
-        ax.plot(at, signal, color=_BLUE, linewidth=1.2, zorder=3, label="signal")
+        style = {"color": _BLUE, "linewidth": 1.2, "rasterized": dense}
+        ax.plot(at, signal, zorder=3, label="signal", **style)
         ax.margins(x=0)
-        ax.legend(fontsize="small", frameon=False)
+        # The best place is looked for among all points, which takes a minute for a million.
+        ax.legend(fontsize="small", frameon=False, loc="upper right" if dense else "best")
     ax.set_title(_caption(result))
     return ax
 
