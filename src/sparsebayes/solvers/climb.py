@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
-from sparsebayes.hyperpriors import best_variance, gain
+from sparsebayes.hyperpriors import Flat, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
 from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise, newton
@@ -25,8 +25,11 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _ROUGH_LARGE = 0.2  # the same in a large dictionary
-_STEP_WORK = 5e5  # of a Newton step whose atoms are few, as the cube of a number of atoms
-_SCREEN_WORK = 1e3  # of a screen, for each atom, as the square of one
+# Work is counted in units of roughly a nanosecond: repeatable, where a clock is not.
+_STEP = 2e5, 0.5  # of a Newton step: at least, and for each m^3
+_SCREEN = 3e5, 0.1  # of a screen: at least, and for each M (m^2 + 1000)
+_ADDITION = 2e5, 0.1  # of an atom's entry: at least, and for each N M of its column of G
+_PRICED = 4.0  # times the least of each if the hyperprior is not flat: its variances are roots
 _LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
@@ -40,7 +43,7 @@ class Run:
     large: bool  # structure is sought in a sample of the dictionary
     patient: bool = False  # restarts were asked for: the optimum matters more than the time
     iterations: int = 0
-    work: float = 0.0  # about proportional to the time spent
+    work: float = 0.0  # about the time spent, in nanoseconds
     allowance: float = np.inf  # work at which a detour is given up
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None
@@ -64,10 +67,10 @@ class Run:
         if self.report is not None:
             self.report(line)
 
-    def spend(self, steps: int, size: int) -> None:
-        """Count steps on ``size`` atoms, each of which factorizes their matrix."""
-        self.iterations += steps
-        self.work += steps * (size**3 + _STEP_WORK)
+    def count(self, cost: tuple[float, float], size: float, times: int = 1) -> None:
+        """Count work: so much at least, and so much for each unit of ``size``."""
+        least = cost[0] if isinstance(self.problem.hyperprior, Flat) else _PRICED * cost[0]
+        self.work += times * (least + cost[1] * size)
 
     def screen(self, state: State) -> Screen:
         """Screen the dictionary, unless this very state is the last that was screened."""
@@ -81,7 +84,7 @@ class Run:
         ):
             quad = self.problem.quad
             statistics = screen(quad, self.problem.hyperprior, state)
-            self.work += quad.size * (state.active.size**2 + _SCREEN_WORK)
+            self.count(_SCREEN, quad.size * (state.active.size**2 + 1000))
             last = self._screened = self.problem, state, statistics
         return last[2]
 
@@ -92,7 +95,8 @@ class Run:
         budget = max(1, min(100, self.max_iter - self.iterations))
         gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
         end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
-        self.spend(end.steps + 1, active.size)
+        self.iterations += end.steps + 1
+        self.count(_STEP, active.size**3, end.steps + 1)
         return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
 
 
@@ -120,7 +124,7 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
         if best <= tol:
             break
         added, v_added = additions(problem, state, statistics, gains, tol)
-        run.work += added.size * problem.quad.n * problem.quad.size  # their columns of G
+        run.count(_ADDITION, problem.quad.n * problem.quad.size, added.size)
         active = np.concatenate([state.active, added])
         v = np.concatenate([state.v, v_added])
         try:

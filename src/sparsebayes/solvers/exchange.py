@@ -32,7 +32,7 @@ from sparsebayes.solvers.newton import Noise, uncoupled
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Exchange", "exchange", "exchange_rounds", "is_better"]
+__all__ = ["Exchange", "exchange", "exchange_rounds", "is_better", "rearrange"]
 
 _PROMISING = 64  # atoms that are tried together where none helps alone
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
@@ -49,6 +49,7 @@ _NEIGHBORS = 2  # replacements tried there for each active atom
 _SETTLINGS = 2  # mild competitions where restarts say that time is no matter; else one
 _CROWD = 800  # atoms that may compete in one exchange
 _EM_STEPS = 15  # steps of their competition
+_EM_STEP = 2e4, 0.06  # work of each: at least, and for each m^3
 _ROUNDS = 12  # most rounds of sliding or competing
 
 
@@ -185,19 +186,29 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
     active = np.concatenate([state.active, extra])
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
+    active, v = rearrange(run, active, v, noise_var)
+    trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
+    if noise.estimated and how.hold:
+        held = Noise(noise_var, False, noise.floor)
+        trial = climb(run, trial, held, rough, how.phase)
+    return climb(run, trial, noise, rough, how.phase)
+
+
+def rearrange(
+    run: Run, active: IndexArray, v: FloatArray, noise_var: float
+) -> tuple[IndexArray, FloatArray]:
+    """Let atoms share out what they explain in EM steps; those left with nothing go."""
+    problem = run.problem
     gram = problem.quad.gram(active)
-    run.spend(_EM_STEPS, active.size)
+    run.iterations += _EM_STEPS
+    run.count(_EM_STEP, active.size**3, _EM_STEPS)
     for _ in range(_EM_STEPS if active.size else 0):
         d, power = _spread(gram, v, noise_var)
         v = v * (power / problem.n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
         keep = np.flatnonzero(v > 1e-6 * noise_var)
         if keep.size < v.size:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
-    trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
-    if noise.estimated and how.hold:
-        held = Noise(noise_var, False, noise.floor)
-        trial = climb(run, trial, held, rough, how.phase)
-    return climb(run, trial, noise, rough, how.phase)
+    return active, v
 
 
 def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, FloatArray]:
