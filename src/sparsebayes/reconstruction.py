@@ -13,15 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsebayes._bases import known_shape, products_of
 from sparsebayes._reconstructing import Measured, Recovered, Settings, exactly, implicitly
-from sparsebayes._sensing_forms import Picks, Sensing, checked_sensing, checked_shape
+from sparsebayes._sensing_forms import Picks, Sensing, checked_sensing
 from sparsebayes._settings import is_count, is_positive, resolve_noise_prior, resolve_prior
-from sparsebayes._wavelet_transforms import Transform, names
-from sparsebayes.dictionaries._operator_checks import checked_operator, verify_adjoint
-from sparsebayes.dictionaries._products import products_at
-from sparsebayes.dictionaries._protocol import Products, is_dictionary, is_sparse
-from sparsebayes.dictionaries.operators import OperatorProducts
-from sparsebayes.dictionaries.wavelets import WaveletProducts
+from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.estimators._base import seeded
 from sparsebayes.problem import Certificate, Solution, Status
 
@@ -220,9 +216,9 @@ def reconstruct(
     if not isinstance(solver, str) or solver not in _SOLVERS:
         raise ValueError(f"solver must be one of {_SOLVERS}, got {solver!r}.")
     rng = np.random.RandomState(0) if random_state is None else seeded(random_state)
-    own = _shape_of(shape, sensing, basis)
+    own = known_shape(shape, sensing, basis)
     how = checked_sensing(sensing, own)
-    products = _products(basis, tuple(how.shape), level, rng)
+    products = products_of(basis, tuple(how.shape), level, rng)
     y = _checked_measurements(measurements, how)
     measured = Measured(how, products)
     free = solver == "matrix-free" or (solver == "auto" and products.shape[1] > _LARGE)
@@ -293,87 +289,6 @@ def _checked_settings(
     return Settings(
         chosen, noise, noise_prior, tol, max_iter, int(n_draws), random_state, int(verbose)
     )
-
-
-def _shape_of(shape: Any, sensing: Any, basis: Any) -> tuple[int, ...] | None:
-    """Shape of the signal as far as it is given; the rows of a matrix as basis tell its length."""
-    if shape is not None:
-        return checked_shape(shape)
-    if isinstance(basis, Transform):
-        return basis.shape
-    indices = isinstance(sensing, list | np.ndarray) and np.ndim(sensing) == 1
-    stored = isinstance(basis, np.ndarray) or is_sparse(basis) or hasattr(basis, "matvec")
-    if indices and np.asarray(sensing).dtype.kind in "iu" and stored and np.ndim(basis) in (0, 2):
-        return (int(basis.shape[0]),)
-    return None
-
-
-def _products(
-    basis: Any, shape: tuple[int, ...], level: Any, rng: np.random.RandomState
-) -> Products:
-    """Products with the atoms of a basis at all samples."""
-    n = math.prod(shape)
-    if level is not None and not (isinstance(basis, str) and basis.lower() in names()):
-        raise ValueError("level is for a wavelet given by its name.")
-    if isinstance(basis, str):
-        if basis.lower() == "identity":
-            return _Identity(n)
-        if basis.lower() not in names():
-            raise ValueError(
-                f"basis must be 'identity', the name of a discrete wavelet such as 'haar', a "
-                f"dictionary or a matrix, got {basis!r}."
-            )
-        return WaveletProducts(Transform(basis, shape, level), np.arange(n))
-    if isinstance(basis, Transform):
-        if basis.shape != shape:
-            raise ValueError(f"basis is of signals of shape {basis.shape}, the signal of {shape}.")
-        return WaveletProducts(basis, np.arange(n))
-    if is_dictionary(basis):
-        X = np.indices(shape, dtype=np.float64).reshape(len(shape), -1).T.copy()
-        atoms = basis.bind(X, random_state=rng)
-        products = products_at(atoms, X)
-        if products is not None:
-            return products
-        if atoms.size == 0:
-            raise ValueError("basis has no atoms on the samples of the signal.")
-        return OperatorProducts(atoms.evaluate(X))
-    try:
-        matrix = checked_operator(np.asarray(basis) if isinstance(basis, list) else basis)
-    except (TypeError, ValueError) as error:
-        raise type(error)(
-            "basis must be the name of a wavelet, 'identity', a dictionary, a matrix or a "
-            f"LinearOperator: {str(error).replace('A ', 'it ', 1)}."
-        ) from None
-    products = OperatorProducts(matrix)
-    if products.shape[0] != n:
-        raise ValueError(
-            f"basis has {products.shape[0]} rows, one for each sample, but the signal has {n}."
-        )
-    verify_adjoint(products)
-    return products
-
-
-@dataclass(frozen=True, eq=False)
-class _Identity:
-    """The samples themselves."""
-
-    n: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.n, self.n
-
-    def synthesize(self, weights: FloatArray) -> FloatArray:
-        return weights
-
-    def analyze(self, rows: FloatArray) -> FloatArray:
-        return rows
-
-    def squares(self, rows: FloatArray) -> FloatArray:
-        return rows
-
-    def squared_norms(self) -> FloatArray:
-        return np.ones(self.n)
 
 
 def _checked_measurements(measurements: Any, how: Sensing) -> FloatArray:
