@@ -11,9 +11,11 @@ from sparsebayes._counting import is_pairwise, recount
 from sparsebayes._samples import gather, standardized
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
+from sparsebayes._union_search import Part, search_parts
 from sparsebayes.design import make_design
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.implicit import SampledState
 from sparsebayes.noise_priors import InverseGamma
@@ -141,7 +143,10 @@ def regress(
             given = _simplest(quad, atoms, solver == "orthonormal")
         hyperprior = resolve_prior(prior, dictionary, samples.total, int((given.diag > 0).sum()))
         start = None if last is None else last.start(given, scale)
-        solution = solve(Problem(given, hyperprior, noise_var), start)
+        problem = Problem(given, hyperprior, noise_var)
+        solution = solve(problem, start)
+        if start is None and solver in ("auto", "working-set"):
+            solution = search_parts(problem, _orthonormal_parts(quad, atoms), solve, solution)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
     if isinstance(solution.state, SampledState):
@@ -162,7 +167,9 @@ def regress(
     return Regression(posterior, solution, log_evidence, log_posterior, quad.size)
 
 
-def orthonormal_form(quad: DesignQuadratic) -> OrthonormalQuadratic | None:
+def orthonormal_form(
+    quad: DesignQuadratic, columns: IndexArray | slice = slice(None)
+) -> OrthonormalQuadratic | None:
     """Quadratic of atoms that were orthonormal before they were centered; None if that broke it.
 
     Centering takes N mean_i mean_j from the inner product of two atoms: nothing, if at most one
@@ -172,6 +179,8 @@ def orthonormal_form(quad: DesignQuadratic) -> OrthonormalQuadratic | None:
     ----------
     quad : DesignQuadratic
         The quadratic, of rows without weights.
+    columns : ndarray of shape (k,) or slice, default=slice(None)
+        Which of its atoms; all by default.
 
     Returns
     -------
@@ -189,14 +198,26 @@ def orthonormal_form(quad: DesignQuadratic) -> OrthonormalQuadratic | None:
     >>> orthonormal_form(points) is None
     True
     """
-    mean = np.abs(quad.mean) * np.sqrt(quad.design.shape[0])
-    void = quad.norm <= _LOST * mean
-    void |= quad.norm == 0
-    overlap = np.sort(mean[~void] / quad.norm[~void])[-2:]
+    mean, norm = np.abs(quad.mean[columns]) * np.sqrt(quad.design.shape[0]), quad.norm[columns]
+    void = norm <= _LOST * mean
+    void |= norm == 0
+    overlap = np.sort(mean[~void] / norm[~void])[-2:]
     if overlap.size == 2 and overlap.prod() > _OVERLAP:
         return None
-    g = np.where(void[:, None], 0.0, quad.g)
+    g = np.where(void[:, None], 0.0, quad.g[columns])
     return OrthonormalQuadratic(g, quad.tt, quad.n, quad.spread, quad.log_offset, void)
+
+
+def _orthonormal_parts(quad: DesignQuadratic, atoms: Atoms) -> list[Part]:
+    """Parts of a union whose atoms are orthonormal, as long as there is another part."""
+    if not isinstance(atoms, UnionAtoms) or len(atoms.parts) < 2 or quad.weights is not None:
+        return []
+    found = [
+        (columns, orthonormal_form(quad, columns))
+        for part, columns in zip(atoms.parts, atoms.columns, strict=True)
+        if part.orthonormal
+    ]
+    return [(columns, form) for columns, form in found if form is not None]
 
 
 def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
