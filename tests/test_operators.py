@@ -74,6 +74,17 @@ class TestRefused:
             (np.ones((2, 2), dtype=object), TypeError, "numbers"),
             (np.array([["a", "b"]]), TypeError, "A must"),
             (np.ones((80, 0)), ValueError, "rows and columns"),
+            (np.ma.masked_greater(A, 2), ValueError, "masked"),
+            (
+                LinearOperator(A.shape, matvec=lambda w: w, rmatvec=lambda r: A.T @ r, dtype=float),
+                ValueError,
+                "A fails when it is multiplied",
+            ),
+            (
+                LinearOperator(A.shape, matvec=lambda w: A @ w, rmatvec=lambda r: r, dtype=float),
+                ValueError,
+                "the adjoint of A fails when it is multiplied",
+            ),
             (A + 1j, ValueError, "real"),
             (sp.csr_matrix(A + 1j), ValueError, "real"),
             (aslinearoperator(A + 1j), ValueError, "real"),

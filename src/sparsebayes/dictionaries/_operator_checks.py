@@ -42,6 +42,8 @@ def checked_operator(A: Any) -> Any:
     if isinstance(A, np.ndarray):
         if A.ndim != 2:
             raise ValueError(f"A must be two-dimensional, but its shape is {A.shape}")
+        if np.ma.is_masked(A):
+            raise ValueError("A has masked entries: fill them in")
         return _finite(np.asarray(A, dtype=np.float64), None)
     if dtype.kind == "f" and dtype.itemsize < 8:
         raise ValueError(
@@ -51,6 +53,8 @@ def checked_operator(A: Any) -> Any:
         operator.rmatvec(np.zeros(operator.shape[0]))
     except NotImplementedError:
         raise ValueError("A has no adjoint: a LinearOperator needs rmatvec beside matvec") from None
+    except ValueError:
+        pass  # said with its reason when the adjoint is verified
     return operator
 
 
@@ -120,7 +124,10 @@ def verify_adjoint(products: Products) -> None:
 
 
 def _product(function: Any, vectors: Floats, shape: tuple[int, int], name: str) -> Floats:
-    found: Floats = function(vectors)
+    try:
+        found: Floats = function(vectors)
+    except ValueError as error:
+        raise ValueError(f"{name} fails when it is multiplied with vectors: {error}") from None
     if found.shape != shape:
         raise ValueError(
             f"{name} gives arrays of shape {found.shape[::-1]} where {shape[::-1]} is expected"
