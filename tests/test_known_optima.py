@@ -8,7 +8,7 @@ import pytest
 
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
-from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import sequential, working_set
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 )
 CASES = {
     "c01": "c01_sinc1d_lspline_n100",
+    "c10": "c10_sparse_n100_m400",
     "c14": "c14_heavynoise_gauss_n200",
     "c19": "c19_doppler_sym8_n128",
     "c20": "c20_blockssinc_haar_tps_n128",
@@ -69,3 +70,24 @@ def test_wavelets_have_the_closed_form(solve, c):
     if c == 0:
         best = float(stored["bestfix__logml_dense"])
         assert solution.log_evidence == pytest.approx(best, abs=1e-6)
+
+
+SMOOTH = [f"c20|{name}|{kind}" for name in ("AIC", "BIC", "RIC") for kind in ("fixed", "estimated")]
+SMOOTH += [f"c10|{name}|{kind}" for name in ("BIC", "RIC") for kind in ("fixed", "estimated")]
+
+
+@pytest.mark.parametrize("which", [*SMOOTH, "c10|AIC|fixed"])
+def test_unions_and_wide_dictionaries_under_a_smoothness_prior(which):
+    """Within a nat of the best known, or above; their noise has the paper's prior, unnormalized."""
+    best = json.loads((ORACLES / "srvm_oracles_unitnorm.json").read_text())[which]
+    case, _, kind = which.split("|")
+    with np.load(ORACLES / f"{CASES[case]}.npz") as stored:
+        design, t = ArrayDesign(stored["Phi"]), stored["t"][:, None]
+    before, noise = InverseGamma(1e-4, 1e-4), None
+    reached = -before.log_normalizer
+    if kind == "fixed":
+        before, noise, reached = None, best["sigma2"], 0.0
+    quad = DesignQuadratic(design, t, noise_prior=before)
+    solution = working_set.solve(Problem(quad, Smoothness(best["c"]), noise))
+    assert solution.converged
+    assert solution.state.objective + reached > best["log_posterior"] - 1
