@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,7 +96,7 @@ def transform_of(wavelet: Any, shape: tuple[int, ...], level: int | None) -> Tra
     (True, None)
     """
     if isinstance(wavelet, str):
-        transform = Transform(wavelet, shape, level)
+        transform = _transform(wavelet, shape, level)
     elif type(wavelet) is Wavelet:
         given = wavelet.shape
         own = shape if given is None else (given,) if np.ndim(given) == 0 else tuple(given)
@@ -106,6 +106,9 @@ def transform_of(wavelet: Any, shape: tuple[int, ...], level: int | None) -> Tra
     else:
         return None
     return transform if transform.orthonormal else None
+
+
+_transform = lru_cache(maxsize=16)(Transform)
 
 
 def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:

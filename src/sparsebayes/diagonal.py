@@ -140,7 +140,7 @@ class Arrow:
             share = b2 / (x - d)
             value = self.corner - x + float(share.sum())
             step = value / (1.0 + float((share / (x - d)).sum()))
-            if not step > 1e-14 * abs(x):
+            x += max(step, 0.0)
+            if not step > 1e-8 * abs(x):  # the error is about its square
                 break
-            x += step
         return max(top, x)

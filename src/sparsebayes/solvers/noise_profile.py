@@ -33,7 +33,9 @@ _MOST_CELLS = 2**15
 _FAR = 8.0  # log of the power, relative to the noise, beyond which an atom bends nothing
 _NOTHING = 1e-10  # slopes below this fraction of what they are sums of are rounding
 _DOUBT = 0.01  # nats per degree of freedom by which the grid may misjudge a maximum
+_SHORT = 2**15
 _ROOT_STEPS = 100
+_LAST_STEP = 1e-8  # the error after a step of Newton's method is about its square
 _EPS = float(np.finfo(float).eps)
 _ROUNDING = 64 * _EPS
 
@@ -46,12 +48,16 @@ class Group(NamedTuple):
 
     def sums_before(self, places: NDArray[np.intp]) -> FloatArray:
         """Sums of the powers before each of some ascending places, of 0..m."""
+        if self.power.size <= _SHORT:
+            sums = np.zeros(self.power.size + 1)
+            np.cumsum(self.power, out=sums[1:])
+            return sums[places]
+        # Of many without an array of their length.
         starts = np.unique(np.append(0, places))
         inside = starts[starts < self.power.size]
         sums = np.zeros(inside.size + 1)
         np.cumsum(np.add.reduceat(self.power, inside), out=sums[1:])
-        found: FloatArray = sums[np.searchsorted(inside, places)]
-        return found
+        return sums[np.searchsorted(inside, places)]
 
 
 @dataclass(frozen=True)
@@ -300,8 +306,10 @@ def _polish(profile: Profile, guess: float, width: float) -> float:
         else:
             high = x
         move = -first / second if second < 0 else math.inf  # in log noise
-        if abs(move) <= 4 * _EPS or high <= low * (1 + 2 * _EPS):
+        if high <= low * (1 + 2 * _EPS):
             break
         following = x * math.exp(move) if abs(move) < width else 0.0
         x = following if low <= following <= high else math.sqrt(low * high)
+        if abs(move) <= _LAST_STEP:
+            break
     return x

@@ -214,18 +214,19 @@ def _certify(
     """Recompute from the state what any single change of it would gain, and the derivatives."""
     out = np.ones(power.size, dtype=np.bool_)
     out[state.active] = False
-    hyperprior = _of(problem.hyperprior, state.active)
+    hyperprior = all_priced = _of(problem.hyperprior, state.active)
     own = power[state.active]
-    max_gain = float(_gains(problem, hyperprior, own, state.noise_var, state.v).max(initial=0.0))
-    if state.active.size < power.size:
-        # The more power an atom has, the more it gains: of those outside, the first to enter.
-        most, best = power.max(where=out, initial=0.0), problem.hyperprior
-        if isinstance(best, Prices):
-            due = np.where(out, power - 2.0 * state.noise_var * best.c, -np.inf)
-            first = np.array([np.argmax(due)])
-            most, best = power[first[0]], _of(best, first)
-        outside = _gains(problem, best, np.array([most]), state.noise_var, np.zeros(1))
-        max_gain = max(max_gain, float(outside[0]))
+    # The more power an atom has, the more it gains: of those outside, the first to enter.
+    first = power.max(where=out, initial=0.0)
+    if isinstance(problem.hyperprior, Prices) and out.any():
+        due = np.where(out, power - 2.0 * state.noise_var * problem.hyperprior.c, -np.inf)
+        place = int(np.argmax(due))
+        first = power[place]
+        all_priced = _of(problem.hyperprior, np.append(state.active, place))
+    elif isinstance(problem.hyperprior, Prices):
+        all_priced, first = Prices(np.append(problem.hyperprior.c, 0.0)), 0.0
+    changed = np.append(own, first), np.append(state.v, 0.0)
+    max_gain = float(_gains(problem, all_priced, changed[0], state.noise_var, changed[1]).max())
     left = state.noise_var / (state.v + state.noise_var)
     residual = rest + float(power.sum(where=out)) + float(own @ np.square(left))
     arrow = Arrow.at(state, hyperprior, noise, problem.quad.n, residual)
