@@ -16,6 +16,7 @@ MODULES = [
     "sparsebayes.dictionaries",
     "sparsebayes.estimators",
     "sparsebayes.hyperpriors",
+    "sparsebayes.plotting",
     "sparsebayes.predictive",
     "sparsebayes.reconstruction",
     "sparsebayes.sensing",

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["plot_parts", "plot_shrinkage", "plot_signal"]
+__all__ = ["plot_parts", "plot_shrinkage", "plot_signal", "plot_uncertainty"]
 
 # Okabe & Ito's colors, which people of any color vision tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 _PALETTE = (_BLUE, _ORANGE, _GREEN, "#CC79A7", "#E69F00", "#56B4E9")
+_SIGNAL, _IMAGE, _SQUARE = (8.0, 4.0), (5.5, 4.5), (4.5, 4.5)  # sizes of figures, in inches
 _MANY = 5000  # points that are drawn as a picture of themselves in files of lines
 
 
@@ -54,12 +55,9 @@ def plot_signal(
     '16 of 100 atoms, noise 0.089'
     """
     signal = _one(result.signal)
-    ax = _axes(ax)
+    ax = _axes(ax, _IMAGE if signal.ndim == 2 else _SIGNAL)
     if signal.ndim == 2:
-        image = ax.imshow(signal, cmap="gray", interpolation="nearest")
-        ax.figure.colorbar(image, ax=ax, shrink=0.8)
-        ax.set_xticks([])
-        ax.set_yticks([])
+        _draw_image(ax, signal, "gray")
     else:
         at = _positions(x, signal)
         data = getattr(result, "data", None)
@@ -88,6 +86,44 @@ def plot_signal(
         # The best place is looked for among all points, which takes a minute for a million.
         ax.legend(fontsize="small", frameon=False, loc="upper right" if dense else "best")
     ax.set_title(_caption(result))
+    return ax
+
+
+def plot_uncertainty(result: Any, ax: Any = None, *, x: ArrayLike | None = None) -> Any:
+    """Draw the posterior standard deviation: a line, or the map of an image.
+
+    Parameters
+    ----------
+    result : Denoised or Reconstruction
+        What `denoise` or `reconstruct` returned, for one signal or image.
+    ax : matplotlib Axes or None
+        Where to draw; a new figure where it is None.
+    x : array-like of shape (n,), default=None
+        Positions of the samples; their numbers by default. For signals.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import denoise
+    >>> from sparsebayes.plotting import plot_uncertainty
+    >>> noisy = np.eye(16) + 0.1 * np.random.default_rng(0).standard_normal((16, 16))
+    >>> plot_uncertainty(denoise(noisy, "haar")).get_title()
+    'posterior standard deviation'
+    """
+    std = _one(result.std)
+    ax = _axes(ax, _IMAGE if std.ndim == 2 else _SIGNAL)
+    if std.ndim == 2:
+        _draw_image(ax, std, "viridis")
+    else:
+        ax.plot(_positions(x, std), std, color=_BLUE, linewidth=1.2)
+        ax.margins(x=0)
+        ax.set_ylim(bottom=0)
+    ax.set_title("posterior standard deviation")
     return ax
 
 
@@ -143,9 +179,7 @@ def plot_parts(
         raise ValueError(f"ax must be one Axes for each of {len(parts)} parts, got {len(panels)}.")
     for k, (panel, part) in enumerate(zip(panels, parts, strict=True)):
         if image:
-            panel.imshow(part, cmap="gray", interpolation="nearest")
-            panel.set_xticks([])
-            panel.set_yticks([])
+            _draw_image(panel, part, "gray")
         else:
             color = _PALETTE[k % len(_PALETTE)]
             panel.plot(_positions(x, part), part, color=color, linewidth=1.2)
@@ -191,7 +225,7 @@ def plot_shrinkage(result: Any, ax: Any = None, *, limit: float | None = None) -
         limit = limit if np.isfinite(limit) else float(np.abs(before).max(initial=0.0)) or 1.0
     elif not limit > 0:
         raise ValueError(f"limit must be a number > 0, got {limit!r}.")
-    ax = _axes(ax, (4.5, 4.5))
+    ax = _axes(ax, _SQUARE)
     ax.axline((0, 0), slope=1, color="0.7", linewidth=0.8, zorder=0)
     ax.axhline(0, color="0.7", linewidth=0.8, zorder=0)
     dense = before.size > _MANY
@@ -234,5 +268,12 @@ def _figure(size: tuple[float, float]) -> Any:
     return pyplot.figure(figsize=size, layout="constrained")
 
 
-def _axes(ax: Any, size: tuple[float, float] = (8.0, 4.0)) -> Any:
+def _draw_image(ax: Any, values: NDArray[np.float64], colors: str) -> None:
+    image = ax.imshow(values, cmap=colors, interpolation="nearest")
+    ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def _axes(ax: Any, size: tuple[float, float]) -> Any:
     return _figure(size).add_subplot() if ax is None else ax
