@@ -107,7 +107,6 @@ class OperatorDesign:
         norm = np.sqrt(np.where(sure, centered, 0.0))
         # Where positions are missing, many atoms of a transform are zero at all that are left.
         absent = (squares == 0) & (known is None and weights is None)
-        mean[absent] = 0.0
         afresh = np.flatnonzero(~(sure | absent))
         exact = self._summed(afresh, w, center)
         mean[afresh], norm[afresh] = exact.mean, exact.norm
