@@ -145,7 +145,7 @@ def regress(
         start = None if last is None else last.start(given, scale)
         problem = Problem(given, hyperprior, noise_var)
         solution = solve(problem, start)
-        if start is None and solver in ("auto", "working-set"):
+        if start is None and solver == "auto":
             solution = search_parts(problem, _orthonormal_parts(quad, atoms), solve, solution)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
