@@ -183,9 +183,10 @@ def denoise(
     level : int or None
         Levels of the wavelet transform, as many as there are by default. Only with a name.
     by_scale : bool, default=False
-        Whether "bic" and "ric" count the coefficients of each subband instead of the samples. The
-        coarser, the lower the price: better for signals and pictures with detail at all scales,
-        worse for smooth ones. Only for orthonormal wavelets.
+        Whether "bic" and "ric" count the coefficients of each subband, which given the noise is a
+        regression of its own, instead of all samples. The coarser, the lower the price: better for
+        signals and pictures with detail at all scales (by 5 to 20 per cent of the squared error for
+        Blocks, Bumps and pictures), worse for smooth ones. Only for orthonormal wavelets.
     axis : int or None
         Denoise along this axis, every line on its own, each with its own noise.
     positions : array-like of shape (n,) or (n, d), default=None
