@@ -4,6 +4,9 @@ N = 1024, SNR 7, default settings of `denoise` but for the prior "ric". A separa
 the Haar wavelets give is Blocks on the left and constant on the right, and what the splines give is
 constant on the left and sinc on the right; the shares below are of the variance of each half that
 the part meant for it explains, a constant apart.
+
+"One search" is the same fit by solver="working-set", which does not start a second time from what
+the parts would keep alone: its objective minus that of the default, in nats, and its error.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import Report
-from sparsebayes import denoise
+from sparsebayes import SparseBayesRegressor, denoise
 from sparsebayes.datasets import Dataset, blocks_sinc
 from sparsebayes.dictionaries import Kernel, Wavelet
 
@@ -105,6 +108,17 @@ def union(data: Dataset, prior: Any = "ric", **options: Any) -> Panel:
     return fit("Haar + thin-plate splines", data, haar() + splines(), prior, **options)
 
 
+def one_search(panel: Panel) -> tuple[float, float]:
+    """Objective minus that of the default, and error, of a single search."""
+    data = panel.data
+    model = SparseBayesRegressor(haar() + splines(), prior="ric", solver="working-set")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(data.X, data.y)
+    behind = model.solution_.state.objective - panel.found.solution.state.objective
+    return float(behind), float(np.mean((model.predict(data.X) - data.truth) ** 2))
+
+
 def explained(truth: Array, part: Array) -> float:
     """Share of the variance of the truth that the part explains."""
     return float(1 - (truth - part).var() / truth.var())
@@ -124,6 +138,7 @@ def run(report: Report, runs: int, collapsed: bool) -> None:
     for seed in range(runs):
         panel = union(draw(seed), printed=(MSE, ATOMS))
         haar_share, spline_share = separation(panel)
+        behind, single = one_search(panel)
         of_haar = int((panel.found.coefficients[:N] != 0).sum())
         lines.append(
             panel.row()
@@ -133,14 +148,15 @@ def run(report: Report, runs: int, collapsed: bool) -> None:
                 "splines": int(panel.found.n_atoms) - of_haar,
                 "Blocks by Haar": haar_share,
                 "sinc by splines": spline_share,
-                "objective": float(panel.found.solution.state.objective),
+                "one search": behind,
+                "its MSE": single,
             }
         )
     more = {"Haar": "d", "splines": "d", "Blocks by Haar": ".3f", "sinc by splines": ".3f"}
     report.show(
         "BlocksSinc, Haar + thin-plate splines, RIC, noise estimated",
         lines,
-        COLUMNS | more | {"objective": ".1f"},
+        COLUMNS | more | {"one search": ".1f", "its MSE": ".4f"},
     )
     data = draw(0)
     known = data.noise_std**2
