@@ -72,8 +72,9 @@ def relaxed(run: Run, state: State, noise: Noise, rng: np.random.RandomState) ->
             break  # a third path would hardly lead to a better end
     if state is not first and state.objective - first.objective < _CLOSE:
         # Both have yet to climb: the one ahead now need not be the one that ends ahead.
-        ends = [climb(run, end, noise, _FINE, "charge") for end in (state, first)]
-        state = ends[0] if is_better(run.problem, *ends) else ends[1]
+        state = climb(run, state, noise, _FINE, "second")
+        first = climb(run, first, noise, _FINE, "first")
+        state = state if is_better(run.problem, state, first) else first
     return state
 
 
@@ -121,7 +122,7 @@ def _free(
     if state is None:
         free = empty_state(run.problem, noise.var)
         if noise.var < usual:
-            free = climb(run, free, noise._replace(var=usual), _GROWN, "relax")
+            free = climb(run, free, noise._replace(var=usual), _GROWN, "grow")
     else:
         active, v = np.searchsorted(pool, state.active), state.v
         if run.large:
