@@ -365,6 +365,13 @@ def test_parts_that_have_no_atoms_are_zero_and_unions_may_be_nested():
     np.testing.assert_allclose(found.offset + found.parts[1], found.signal)
 
 
+def test_the_first_atom_of_a_part_is_its_own():
+    y = np.arange(50.0) + np.random.default_rng(0).standard_normal(50)
+    nothing, trend = denoise(y, Union([Bias(), Linear()])).parts
+    assert not nothing.any()
+    assert np.ptp(trend) > 40
+
+
 def test_a_picture_may_be_fitted_too():
     y = picture((10, 8))
     found = denoise(y, Kernel("rbf", gamma=0.1) + Linear())
@@ -483,6 +490,13 @@ def test_a_constant_signal_is_itself(value, wavelet):
     np.testing.assert_allclose(noisy.signal, y, rtol=1e-15)
     assert noisy.noise_variance == 4.0
     assert noisy.std.min() >= 2 / 20**0.5 * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("noise", [1e-80, 1e80])
+def test_a_constant_has_the_unit_of_its_noise(noise):
+    found = denoise(np.full(16, 3.0), noise_variance=noise)
+    np.testing.assert_allclose(found.std, np.sqrt(noise / 16))
+    np.testing.assert_array_equal(found.signal, 3.0)
 
 
 def test_a_constant_with_a_prior_of_the_noise():
