@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.dictionaries import Operator
-from sparsebayes.dictionaries._products import blocks, columns_of, squares_of
+from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of, squares_of
 from sparsebayes.dictionaries._protocol import Products
 from sparsebayes.dictionaries.operators import OperatorProducts
 from sparsebayes.estimators._base import Reporter
@@ -271,7 +271,7 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
     if settings.noise_variance is not None:
         noise_var = in_units(settings.noise_variance, scale)
     with one_blas_thread():
-        quad = DesignQuadratic(OperatorDesign(_Normed(measured, rng)), t, None, False, before)
+        quad = DesignQuadratic(OperatorDesign(_normed(measured, rng)), t, None, False, before)
         hyperprior = resolve_prior(settings.prior, None, len(y), int((quad.diag > 0).sum()))
         reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
         solution = matrix_free.solve(
@@ -305,9 +305,17 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
     )
 
 
+def _normed(measured: Measured, rng: np.random.RandomState) -> Products:
+    """Products that know the norms of all atoms, without a look at every single one."""
+    sensing, basis = measured.sensing, measured.basis
+    if isinstance(sensing, Picks) and hasattr(basis, "squares"):
+        return SomeRows(basis, sensing.places)
+    return _Estimated(measured, rng)
+
+
 @dataclass(frozen=True, eq=False)
-class _Normed:
-    """Products whose norms are known, or estimated by probes where only all columns would tell.
+class _Estimated:
+    """Products whose norms are estimated by probes, where only all columns would tell them.
 
     Norms serve as units of the prior and as a preconditioner, and an error of a tenth matters to
     neither.
@@ -326,21 +334,21 @@ class _Normed:
     def analyze(self, rows: FloatArray) -> FloatArray:
         return self.measured.analyze(rows)
 
-    def squared_norms(self) -> FloatArray:
-        return self._squares
+    def squared_norms(self) -> None:
+        """Not known: `squares` estimates them."""
+        return
 
-    @cached_property
-    def _squares(self) -> FloatArray:
-        known = self.measured.squared_norms()
-        if known is not None:
-            return known
+    def squares(self, rows: FloatArray) -> FloatArray:
+        """Products of rows with the squares of all atoms, whose expectations these are."""
         n, m = self.shape
-        total = np.zeros(m)
+        total = np.zeros((len(rows), m))
+        root = np.sqrt(rows)
         for part in blocks(_PROBES, max(n, m)):
             signs = self.rng.choice([-1.0, 1.0], size=(part.stop - part.start, n))
-            found = self.analyze(signs)
-            total += np.einsum("kj,kj->j", found, found)
-        return shrunk(total / _PROBES, _PROBES)
+            for own, weights in zip(total, root, strict=True):
+                found = self.analyze(signs * weights)
+                own += np.einsum("kj,kj->j", found, found)
+        return np.stack([shrunk(own / _PROBES, _PROBES) for own in total])
 
 
 def _sampled_std(
