@@ -147,13 +147,14 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     details = coefficients[first:]
     noise_var = _given_noise(setup, transform, coefficients, unit)
     # The evidence under a flat prior of the offset; of the other coefficients kept it has none.
-    n, tt, log_offset = details.size, float(details @ details), -0.5 * math.log(data.size)
+    n, tt = float(details.size), float(details @ details)
+    log_offset = -0.5 * math.log(data.size)
     before = None
     if setup.noise_prior is not None:
         before = _prior_in_units(setup.noise_prior, unit.scale)
         more = before.observations(1)
         n, tt, log_offset = n + more.n, tt + more.tt, log_offset + more.log_offset
-    quad = OrthonormalQuadratic(details[:, None], tt, float(n), spread, log_offset)
+    quad = OrthonormalQuadratic(details[:, None], tt, n, spread, log_offset)
     problem = Problem(quad, _hyperprior(setup, transform), noise_var)
     solution = orthonormal.solve(problem, tol=setup.tol)
     state = solution.state
@@ -264,7 +265,7 @@ def noise_in_units(noise_variance: float, scale: float) -> float:
     >>> noise_in_units(16.0, 2.0)
     4.0
     """
-    noise_var = (noise_variance**0.5 / scale) ** 2
+    noise_var = float((noise_variance**0.5 / scale) ** 2)
     if not _SMALLEST_NOISE <= noise_var <= _LARGEST_NOISE:
         raise ValueError(
             f"a noise variance of {noise_variance:g} is out of proportion to the signal, whose "

@@ -43,7 +43,7 @@ def checked_signal(signal: Any, axis: Any = None) -> tuple[FloatArray, int]:
     (array([ 1.,  2., nan]), 1)
     """
     if np.ma.isMaskedArray(signal):
-        signal = signal.astype(np.float64).filled(np.nan)
+        signal = np.ma.filled(signal.astype(np.float64), np.nan)
     data = _numbers(signal)
     if data.size == 0:
         raise ValueError("the signal is empty.")
@@ -52,7 +52,7 @@ def checked_signal(signal: Any, axis: Any = None) -> tuple[FloatArray, int]:
     if axis is not None:
         if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
             raise TypeError(f"axis must be None or an integer, got {axis!r}.")
-        if not -data.ndim <= axis < data.ndim:
+        if not -data.ndim <= int(axis) < data.ndim:
             raise ValueError(f"axis={axis} is not an axis of an array of shape {data.shape}.")
     elif data.ndim not in (1, 2):
         raise ValueError(
