@@ -77,7 +77,7 @@ def _function_std(model, X):
 def test_any_shape_and_depth_is_the_same_problem_solved_in_general(shape, level, prior):
     y, noise = random_signal(shape), 0.8
     transform = Transform("db2", shape, level)
-    found = denoise(y, "db2", prior, noise, level=level)
+    found = denoise(y, "db2", prior, noise, level=level, by_scale=False)
     first, n = transform.scaling.stop, y.size
     g = transform.analyze(y - y.mean())[first:, None]
     c = {"bic": 0.5 * np.log(n), "ric": np.log(n - first)}.get(prior, prior)
@@ -142,6 +142,14 @@ def test_prices_by_scale_count_the_coefficients_of_a_subband(prior, factor, shap
     assert found.converged
     plain = denoise(y, "sym4", 2.0, by_scale=True)
     np.testing.assert_array_equal(plain.signal, denoise(y, "sym4", 2.0).signal)
+
+
+def test_pictures_are_priced_by_scale_and_signals_as_in_the_paper():
+    image, signal = random_signal((32, 32)), random_signal((256,))
+    for y, default in (image, True), (signal, False):
+        found = denoise(y, "sym4").signal
+        np.testing.assert_array_equal(found, denoise(y, "sym4", by_scale=default).signal)
+        assert not np.array_equal(found, denoise(y, "sym4", by_scale=not default).signal)
 
 
 def test_the_noise_of_the_finest_wavelets():

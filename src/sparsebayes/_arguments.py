@@ -255,8 +255,10 @@ def _add_denoise(commands: Any, kind: dict[str, Any]) -> None:
     )
     model.add_argument(
         "--by-scale",
-        action="store_true",
-        help="let bic and ric count the coefficients of each scale: keeps more of what is coarse",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let bic and ric count the coefficients of each scale, which keeps more of what is "
+        "coarse (default: for pictures)",
     )
     model.add_argument(
         "--noise-variance",

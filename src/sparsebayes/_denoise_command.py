@@ -175,9 +175,11 @@ def _summarize(
     source: SignalFile, found: dict[str, Denoised], arguments: argparse.Namespace, seconds: float
 ) -> None:
     known = isinstance(arguments.noise_variance, float)
-    prior = f"{arguments.prior}{' by scale' if arguments.by_scale else ''}"
-    print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
     first = next(iter(source.channels.values()))
+    by_scale = first.ndim == 2 if arguments.by_scale is None else arguments.by_scale
+    counted_by = " by scale" if by_scale and arguments.prior in ("bic", "ric") else ""
+    prior = f"{arguments.prior}{counted_by}"
+    print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
     size = " x ".join(map(str, first.shape))
     count = len(source.channels)
     several = f" in each of {counted(count, 'signal')}" if count > 1 else ""

@@ -44,7 +44,7 @@ class Setup(NamedTuple):
     prior: Any = "bic"
     noise_variance: float | str | None = None
     noise_prior: InverseGamma | None = None
-    by_scale: bool = False
+    by_scale: bool | None = None  # None: for images
     tol: float = 1e-6
     max_iter: int = 10_000
     random_state: Any = None
@@ -188,7 +188,8 @@ def _hyperprior(setup: Setup, transform: Transform) -> Hyperprior:
     first = transform.scaling.stop
     shrunk = transform.size - first
     common = resolve_prior(setup.prior, None, math.prod(transform.shape), shrunk)
-    if not setup.by_scale or setup.prior not in ("bic", "ric"):
+    by_scale = len(transform.shape) == 2 if setup.by_scale is None else setup.by_scale
+    if not by_scale or setup.prior not in ("bic", "ric"):
         return common
     # Given the noise, each subband is a regression on its own data.
     c = np.empty(shrunk)

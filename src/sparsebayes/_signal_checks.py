@@ -139,8 +139,8 @@ def checked_setup(
             f"noise_prior={noise_prior!r} is for a noise that the model estimates: noise_variance "
             "must be None."
         )
-    if not isinstance(by_scale, bool | np.bool_):
-        raise TypeError(f"by_scale must be True or False, got {by_scale!r}.")
+    if by_scale is not None and not isinstance(by_scale, bool | np.bool_):
+        raise TypeError(f"by_scale must be True, False or None, got {by_scale!r}.")
     if not is_positive(tol):
         raise ValueError(f"tol must be a number > 0, got {tol!r}.")
     if not is_count(max_iter, 1):
@@ -152,7 +152,7 @@ def checked_setup(
         prior=prior,
         noise_variance=noise_variance if noise_variance is None or named else float(noise_variance),
         noise_prior=before,
-        by_scale=bool(by_scale),
+        by_scale=None if by_scale is None else bool(by_scale),
         tol=float(tol),
         max_iter=int(max_iter),
         random_state=random_state,

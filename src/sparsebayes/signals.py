@@ -146,7 +146,7 @@ def denoise(
     noise_variance: float | str | None = None,
     *,
     level: int | None = None,
-    by_scale: bool = False,
+    by_scale: bool | None = None,
     axis: int | None = None,
     positions: ArrayLike | None = None,
     noise_prior: Any = None,
@@ -182,11 +182,12 @@ def denoise(
         pictures with little noise.
     level : int or None
         Levels of the wavelet transform, as many as there are by default. Only with a name.
-    by_scale : bool, default=False
+    by_scale : bool or None, default=None
         Whether "bic" and "ric" count the coefficients of each subband, which given the noise is a
         regression of its own, instead of all samples. The coarser, the lower the price: better for
         signals and pictures with detail at all scales (by 5 to 20 per cent of the squared error for
-        Blocks, Bumps and pictures), worse for smooth ones. Only for orthonormal wavelets.
+        Blocks, Bumps and pictures), worse for smooth ones. None does so for images, while signals
+        are priced as in the paper. Only for orthonormal wavelets of complete signals.
     axis : int or None
         Denoise along this axis, every line on its own, each with its own noise.
     positions : array-like of shape (n,) or (n, d), default=None
