@@ -325,7 +325,7 @@ def _draw(found: Any, truth: Array, kind: str) -> None:
     raw.seek(0)
     target = IMAGES / f"compressive-{kind.lower()}.png"
     with Image.open(raw) as picture:
-        few = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+        few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
         few.save(target, optimize=True)
     print(f"\n{target.name}: {target.stat().st_size / 1000:.0f} kB")
 
