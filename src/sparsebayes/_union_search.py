@@ -25,6 +25,8 @@ Part = tuple[IndexArray, OrthonormalQuadratic]  # where its atoms stand, and the
 
 __all__ = ["Some", "search_parts"]
 
+_POOR = (Status.BREAKDOWN, Status.COLLAPSED)  # ends whose objective is no recommendation
+
 
 @dataclass(frozen=True)
 class Some:
@@ -165,6 +167,6 @@ def search_parts(
     for start in starts:
         again = solve(problem, start) if start[0].size else direct
         better = again.state.objective > direct.state.objective
-        if better and again.status is not Status.BREAKDOWN:
+        if better and (again.status not in _POOR or direct.status in _POOR):
             direct = again
     return direct

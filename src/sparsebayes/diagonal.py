@@ -134,13 +134,16 @@ class Arrow:
         d, b2 = self.diagonal[inner], b2[inner]
         if d.size == 0:
             return max(top, self.corner)
+        pole = float(d.max())
         half = 0.5 * (d - self.corner)
         x = float((self.corner + half + np.sqrt(half * half + b2)).max())
         for _ in range(_STEPS):
+            if not x > pole:  # a border that rounds to nothing
+                break
             share = b2 / (x - d)
             value = self.corner - x + float(share.sum())
             step = value / (1.0 + float((share / (x - d)).sum()))
             x += max(step, 0.0)
-            if not step > 1e-8 * abs(x):  # the error is about its square
+            if not step > 1e-8 * (x - pole):  # the error is about its square, over that distance
                 break
         return max(top, x)
