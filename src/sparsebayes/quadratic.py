@@ -309,7 +309,9 @@ class DesignQuadratic:
     def gram(self, indices: IndexArray) -> Gram:
         """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
         G, new = self.cache.block(indices)
-        if new.size:
+        if new.size == indices.size:
+            G = self._block(indices)
+        elif new.size:
             G[new[:, None], new] = self._block(indices[new])
         G.flat[:: indices.size + 1] = self.diag[indices]
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
