@@ -108,7 +108,8 @@ def test_it_comes_near_the_exact_solver(c):
     np.testing.assert_allclose(np.sqrt(state.variance), np.sqrt(np.diag(same.Sigma)), rtol=0.25)
     np.testing.assert_allclose(state.dof.sum(), same.dof.sum(), rtol=0.1)
     assert found.certificate.max_gain < 3.0
-    assert found.certificate.gradient_norm < 0.3
+    # The noise is left within 1 % of where it is stationary: a slope of half a nat.
+    assert found.certificate.gradient_norm < 0.6
     assert np.isnan(found.certificate.max_curvature)
 
 
@@ -175,6 +176,31 @@ def test_warm_start_and_progress():
     short = matrix_free.solve(problem, max_iter=1, start=start)
     assert short.status is Status.MAX_ITER
     assert not short.converged
+
+
+def test_the_way_down_to_little_noise_is_not_counted():
+    quad, _ = sparse_problem(60, 100, 5, 0.0)
+    problem = Problem(quad, Smoothness(2.3), 1e-22)
+    found = matrix_free.solve(problem, max_iter=20)
+    phases = [line.phase for line in found.trace]
+    assert phases.count("descend") > 60
+    assert phases.count("settle") <= 20
+    assert found.status is Status.SETTLED
+
+
+def test_certificate_knows_the_slope_in_the_noise():
+    quad, _ = sparse_problem(60, 100, 8, 0.05)
+    prior = Smoothness(2.3)
+    first = matrix_free.solve(Problem(quad, prior)).state
+    start = (first.active, first.v, 3 * first.noise_var)
+    found = matrix_free.solve(Problem(quad, prior), start=start, max_iter=1)
+    rho = np.log(found.state.noise_var) + np.array([-1e-4, 1e-4])
+    low, high = (
+        refresh(quad, prior, found.state.active, found.state.v, np.exp(x)).objective for x in rho
+    )
+    slope = abs(high - low) / 2e-4
+    assert slope > 5.0
+    assert abs(found.certificate.gradient_norm - slope) < 0.15 * slope
 
 
 def test_repeatable():

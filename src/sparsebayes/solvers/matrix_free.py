@@ -77,7 +77,8 @@ def solve(
     tol : float, default=1e-3
         Relative change of the weights, and a tenth of that of the noise, at which rounds end.
     max_iter : int, default=60
-        Most rounds.
+        Most rounds once the noise has come down from where it starts, which takes one for every
+        factor of two.
     n_probes : int or None
         Draws from the posterior in each round; the scatter of sparsities goes with their root.
         By default 8, and 4 above 32768 atoms, where more are averaged over.
@@ -122,13 +123,13 @@ def solve(
     point = rounds.first(start, noise)
     if start is None:
         point = _descend(rounds, point, noise, note)
-    settled = False
-    while len(trace) < max_iter and not settled:
+    settled, last = False, len(trace) + max_iter
+    while len(trace) < last and not settled:
         before = point
         point = rounds.next(before, _next_noise(before, noise), average=True)
         note("settle", point)
         settled = _is_settled(before, point, noise, tol)
-    state, certificate = rounds.finish(point)
+    state, certificate = rounds.finish(point, noise)
     ended = Status.SETTLED if settled else Status.MAX_ITER
     return Solution(
         state,
@@ -257,18 +258,24 @@ class _Rounds:
         share = max(_MEMORY, point.scatter / (1.0 + point.scatter)) if average else 1.0
         sparsity = (1 - share) * point.sparsity + share * _sparsities(posterior, draws)
         scatter = (1 - share) ** 2 * point.scatter + share**2
-        fit = self.unit.synthesize(weights[None])[0]
-        residual = max(quad.tt - 2 * float(weights @ g) + float(fit @ fit), 0.0)
+        residual = self._residual(weights, self.unit.synthesize(weights[None])[0])
         s = sparsity[active] / noise_var
         dof = float((v_a * s / (1 + v_a * s)).sum())
         # The noise at which the objective is stationary (S&E eq. 36, corrected).
-        drift = float(
-            np.sum(np.broadcast_to(hyperprior.log_derivatives(v_a, noise_var).rho, v_a.shape))
-        )
-        left = max(quad.n - dof - 2 * drift, _LEAST_LEFT * quad.n)
+        left = max(self._left(v_a, noise_var, dof), _LEAST_LEFT * quad.n)
         objective = self._objective(posterior, z)[0] + log_hyperprior(hyperprior, v_a, noise_var)
         wanted = max(residual / left, self.floor)
         return _Point(weights, v, noise_var, sparsity, scatter, wanted, objective, dof)
+
+    def _residual(self, weights: FloatArray, fit: FloatArray) -> float:
+        """Sum of squares of what is not fitted."""
+        explained = 2 * float(weights @ self.quad.g[:, 0]) - float(fit @ fit)
+        return max(self.quad.tt - explained, 0.0)
+
+    def _left(self, v: FloatArray, noise_var: float, dof: float) -> float:
+        """Degrees of freedom that weights and hyperprior leave to the noise."""
+        drift = self.problem.hyperprior.log_derivatives(v, noise_var).rho
+        return self.quad.n - dof - 2 * float(np.broadcast_to(drift, v.shape).sum())
 
     def _shrunk(self, point: _Point) -> FloatArray:
         """Sparsities with less scatter."""
@@ -326,7 +333,7 @@ class _Rounds:
         v = np.abs(weights) / np.where(price > 0, price, 1.0)
         return weights, v
 
-    def finish(self, point: _Point) -> tuple[SampledState, Certificate]:
+    def finish(self, point: _Point, noise: Noise) -> tuple[SampledState, Certificate]:
         """Posterior, evidence and certificate at the last variances."""
         hyperprior, quad = self.problem.hyperprior, self.quad
         noise_var = point.noise_var
@@ -341,8 +348,8 @@ class _Rounds:
         variance = 1.0 / (1.0 / v + s[active])
         weights = np.zeros(quad.size)
         weights[active] = np.sqrt(v) * z
-        fit = self.unit.analyze(self.unit.synthesize(weights[None]))[0]
-        Q = (g - fit) / noise_var
+        fit = self.unit.synthesize(weights[None])
+        Q = (g - self.unit.analyze(fit)[0]) / noise_var
         Q[active] = z / np.sqrt(v)  # the same, without cancellation
         s = np.where(quad.diag > 0, s, 1.0)
         own = 1.0 + point.v * s
@@ -351,10 +358,14 @@ class _Rounds:
         gains = gain(hyperprior, s, q2, best, noise_var, 1, point.v)
         W = variance / v
         gradient = 0.5 * (W + np.square(z) - 1.0) + hyperprior.log_derivatives(v, noise_var).u
+        slope = 0.0  # in the logarithm of the noise
+        if noise.estimated and noise_var > noise.floor * (1 + 1e-9):
+            left = self._left(v, noise_var, float((1.0 - W).sum()))
+            slope = 0.5 * (self._residual(weights, fit[0]) / noise_var - left)
         scatter = float(np.sqrt(2 * point.scatter / self.n_probes))
         certificate = Certificate(
             max(float(gains.max(initial=0.0)), 0.0),
-            float(np.abs(gradient).max(initial=0.0)),
+            max(float(np.abs(gradient).max(initial=0.0)), abs(slope)),
             float("nan"),
             0.5 * scatter,
         )
