@@ -201,6 +201,18 @@ def test_missing_samples_are_filled_in_and_counted(run, tmp_path):
     assert np.abs(written - SIGNAL[:128]).max() < 0.5 * np.ptp(SIGNAL)
 
 
+def test_a_prior_is_by_scale_only_where_it_was(run, tmp_path):
+    path, output = tmp_path / "noisy.npy", ["--output", tmp_path / "clean.npy"]
+    values = square()
+    np.save(path, values)
+    assert "prior bic by scale\n" in run("denoise", path, "--wavelet", "haar", *output)[1]
+    assert "prior bic\n" in run("denoise", path, "--wavelet", "bior2.2", *output)[1]
+    assert "prior 2.0\n" in run("denoise", path, "--prior", 2, *output)[1]
+    values[3, 4:6] = np.nan
+    np.save(path, values)
+    assert "prior bic\n" in run("denoise", path, "--wavelet", "haar", *output)[1]
+
+
 def test_constant_signals_are_written_unchanged(run, tmp_path):
     path, output, std = (tmp_path / name for name in ("a.npy", "b.npy", "std.npy"))
     np.save(path, np.full(100, 0.1))
@@ -213,6 +225,7 @@ def test_constant_signals_are_written_unchanged(run, tmp_path):
     np.save(path, [3.0, np.nan, 3.0])
     code, out, err = run("denoise", path, "--output", output)
     assert code == 0
+    assert "the signal is constant, it is written with its gaps filled in\n" in err
     assert "missing       1 sample, filled in\n" in out
     np.testing.assert_array_equal(np.load(output), [3.0, 3.0, 3.0])
 
@@ -261,6 +274,9 @@ def test_only_the_first_signals_are_drawn(run, tmp_path):
 
 def test_quiet(run, array, tmp_path):
     assert run("denoise", array, "--output", tmp_path / "b.npy", "--quiet") == (0, "", "")
+    np.save(array, np.stack([SIGNAL, OTHER]))
+    signals = ["--axis", 1, "--output", tmp_path / "b.npy"]
+    assert run("denoise", array, *signals, "--quiet") == (0, "", "")
 
 
 def test_progress_of_channels(run, tmp_path, monkeypatch):

@@ -109,7 +109,7 @@ def _denoise_all(source: SignalFile, arguments: argparse.Namespace) -> dict[str,
     for place, (name, values) in enumerate(source.channels.items(), 1):
         if _is_constant(values):
             continue
-        if count > 1:
+        if count > 1 and not arguments.quiet:
             print(f"{name}: {place} of {count}", file=sys.stderr)
         try:
             found[name] = denoise(
@@ -161,13 +161,15 @@ def _say_constant(source: SignalFile, found: dict[str, Denoised]) -> None:
     names = [name for name in source.channels if name not in found]
     if not names:
         return
+    gaps = any(np.isnan(source.channels[name]).any() for name in names)
+    how = "written with its gaps filled in" if gaps else "written unchanged"
     if len(source.channels) == 1:
-        say(f"note: {source.path}: the signal is constant, it is written unchanged")
+        say(f"note: {source.path}: the signal is constant, it is {how}")
         return
     which = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else "")
     say(
         f"note: {source.path}: {len(names)} of {len(source.channels)} signals are constant "
-        f"({which}), they are written unchanged"
+        f"({which}), they are {how.replace('its', 'their')}"
     )
 
 
@@ -176,9 +178,7 @@ def _summarize(
 ) -> None:
     known = isinstance(arguments.noise_variance, float)
     first = next(iter(source.channels.values()))
-    by_scale = first.ndim == 2 if arguments.by_scale is None else arguments.by_scale
-    counted_by = " by scale" if by_scale and arguments.prior in ("bic", "ric") else ""
-    prior = f"{arguments.prior}{counted_by}"
+    prior = f"{arguments.prior}{_counted_by(source, arguments)}"
     print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
     size = " x ".join(map(str, first.shape))
     count = len(source.channels)
@@ -203,6 +203,18 @@ def _summarize(
         item("std", arguments.std)
     if arguments.plot:
         item("picture", arguments.plot)
+
+
+def _counted_by(source: SignalFile, arguments: argparse.Namespace) -> str:
+    """What the prior counts, where that is not all samples."""
+    channels = list(source.channels.values())
+    by_scale = channels[0].ndim == 2 if arguments.by_scale is None else arguments.by_scale
+    if not (by_scale and arguments.prior in ("bic", "ric")):
+        return ""
+    whole = [not np.isnan(values).any() for values in channels]
+    if not (any(whole) and Transform(arguments.wavelet, (2,)).orthonormal):
+        return ""
+    return " by scale" if all(whole) else " by scale where nothing is missing"
 
 
 def _show_one(found: Denoised, known: bool) -> None:
