@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparsebayes._settings import resolve_prior
 from sparsebayes._wavelet_transforms import Transform, squared_synthesis
 from sparsebayes.dictionaries import Wavelet
+from sparsebayes.dictionaries._leveled import LeveledTransform, leveled
 from sparsebayes.hyperpriors import Hyperprior, InverseGamma
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.quadratic import OrthonormalQuadratic
@@ -28,6 +29,7 @@ __all__ = [
     "noise_in_units",
     "quiet",
     "shrink",
+    "to_atoms",
     "transform_of",
     "without_offset",
 ]
@@ -167,6 +169,7 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     signal *= unit.scale
     signal += unit.shift
     coefficients *= unit.scale
+    to_atoms(transform, coefficients)
     noise = _noise_in_use(setup, solution, unit)
     return Outcome(
         signal=signal,
@@ -181,6 +184,31 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
         parts=partial(without_offset, signal, unit.shift),
         least_squares=partial(_analyzed, transform, data, unit.shift),
     )
+
+
+def to_atoms(transform: Transform, coefficients: FloatArray) -> None:
+    """Turn coefficients of a transform into those of the atoms of `Wavelet`, in place.
+
+    Parameters
+    ----------
+    transform : Transform
+        Whose scaling functions are not those of `Wavelet` where lengths are odd.
+    coefficients : ndarray of shape (M,)
+        Changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> transform = Transform("haar", (3,))
+    >>> coefficients = transform.analyze(np.ones(3))
+    >>> to_atoms(transform, coefficients)
+    >>> coefficients.round(3) + 0.0
+    array([1.732, 0.   , 0.   ])
+    """
+    if transform.scaling.stop > 1:
+        level = leveled(transform)
+        if isinstance(level, LeveledTransform):
+            level.reflect(coefficients)
 
 
 def _hyperprior(setup: Setup, transform: Transform) -> Hyperprior:
@@ -308,4 +336,6 @@ def without_offset(signal: FloatArray, offset: float) -> list[FloatArray]:
 
 
 def _analyzed(transform: Transform, data: FloatArray, offset: float) -> FloatArray:
-    return transform.analyze(data - offset)
+    coefficients = transform.analyze(data - offset)
+    to_atoms(transform, coefficients)
+    return coefficients

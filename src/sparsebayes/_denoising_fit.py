@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sparsebayes._denoising import Outcome, Setup, quiet, without_offset
+from sparsebayes._denoising import Outcome, Setup, quiet, to_atoms, without_offset
 from sparsebayes._regression import Start, regress
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries import StationaryWavelet, Union, Wavelet
@@ -161,9 +161,11 @@ def fill(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
         verbose=setup.verbose,
     )
     signal = found.signal + offset
+    coefficients = found.coefficients.copy()
+    to_atoms(transform, coefficients)
     return Outcome(
         signal=signal,
-        coefficients=found.coefficients,
+        coefficients=coefficients,
         noise_variance=found.noise_variance,
         offset=offset,
         log_evidence=found.log_marginal_likelihood,

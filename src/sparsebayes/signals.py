@@ -40,8 +40,8 @@ class Denoised:
     std : ndarray
         Its posterior standard deviation, noise not included; computed when first asked for.
     coefficients : ndarray of shape (M,)
-        Posterior means of the coefficients of all atoms as given, zeros included. Those of a
-        wavelet transform are of the signal without its offset, the coarsest first.
+        Posterior means of the coefficients of all atoms as given, zeros included: those of
+        `Wavelet` for a name. They are of the signal without its offset, the coarsest first.
     noise_variance : float
         Variance of the noise, estimated or given.
     offset : float

@@ -76,7 +76,8 @@ class LeveledTransform:
         constant[0] -= 1.0
         return constant / np.linalg.norm(constant)
 
-    def _reflect(self, c: Floats) -> None:
+    def reflect(self, c: Floats) -> None:
+        """Turn coefficients of the plain transform into those of this one, or back, in place."""
         head = c[..., self.plain.scaling]
         head -= 2.0 * np.multiply.outer(head @ self._normal, self._normal)
 
@@ -87,7 +88,7 @@ class LeveledTransform:
     def analyze(self, arrays: Floats) -> Floats:
         """Correlate signals with all atoms."""
         c = self.plain.analyze(arrays)
-        self._reflect(c)
+        self.reflect(c)
         axes = tuple(range(-len(self.shape), 0))
         c[..., 0] = self._height * arrays.sum(axis=axes)
         return c
@@ -98,7 +99,7 @@ class LeveledTransform:
         # Filters are tabulated to so many digits; this atom is constant to the last one.
         level = self._height * c[..., 0]
         c[..., 0] = 0.0
-        self._reflect(c)
+        self.reflect(c)
         x = self.plain.synthesize(c)
         x += level.reshape(level.shape + (1,) * len(self.shape))
         return x
