@@ -135,6 +135,16 @@ def test_shapes_that_cannot_be_drawn(found):
         plot_signal(lines_of_three)
 
 
+def test_what_is_no_result_is_refused(found):
+    for plot in (plot_signal, plot_uncertainty, plot_parts, plot_shrinkage):
+        with pytest.raises(TypeError, match="result must be what .* returned, got ndarray"):
+            plot(found.data)
+    partial = reconstruct(found.data[:50], np.arange(50), shape=len(found.data))
+    for plot in (plot_parts, plot_shrinkage):
+        with pytest.raises(TypeError, match="what `denoise` returned, got Reconstruction"):
+            plot(partial)
+
+
 def test_without_matplotlib(found, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):

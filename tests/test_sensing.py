@@ -7,6 +7,7 @@ from scipy.fft import dctn
 from scipy.linalg import hadamard
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from sparsebayes import reconstruct
 from sparsebayes._sensing_forms import checked_sensing, checked_shape
 from sparsebayes.sensing import PartialDCT, PartialHadamard, Sensing
 
@@ -147,6 +148,7 @@ def wrong_adjoint():
         (np.array([1, 12]), (12,), "index 12, but a signal of shape"),
         (np.array([-1, 2]), (12,), "index -1"),
         (np.array([0.5, 2.0]), (12,), "integers or bool"),
+        (np.arange(12) % 2, (12,), "A mask is an array of bool"),
         (np.array([], dtype=int), (12,), "nothing is measured"),
         (np.zeros((2, 3, 4)), None, "mask or indices"),
         (MATRIX, (13,), "12 columns"),
@@ -165,3 +167,14 @@ def wrong_adjoint():
 def test_sensing_that_does_not_fit(given, shape, words):
     with pytest.raises((ValueError, TypeError), match=words):
         checked_sensing(given, shape)
+
+
+def test_masked_measurements_are_not_used():
+    y = np.ma.array(np.ones(5), mask=np.arange(5) == 3)
+    with pytest.raises(ValueError, match="measurement 3 is nan: leave out what was not measured"):
+        reconstruct(y, np.eye(5, 12))
+
+
+def test_noise_that_is_given_has_no_prior():
+    with pytest.raises(ValueError, match=r"with noise_variance=0\.1 it must be None"):
+        reconstruct(np.ones(5), np.eye(5, 12), noise_variance=0.1, noise_prior=(1.0, 1.0))

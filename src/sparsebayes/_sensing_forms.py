@@ -187,6 +187,11 @@ def _picked(indices: NDArray[Any], shape: tuple[int, ...] | None) -> Picks:
             f"sensing holds the index {int(indices[np.argmax(wrong)])}, but a signal of shape "
             f"{shape} has samples 0 to {n - 1}."
         )
+    if indices.size == n > 2 and indices.max() <= 1:
+        raise ValueError(
+            "sensing holds nothing but 0 and 1, one for each sample: as indices they are samples 0 "
+            "and 1 over and over. A mask is an array of bool."
+        )
     return Picks(shape, indices.astype(np.intp))
 
 

@@ -54,7 +54,7 @@ def plot_signal(
     >>> plot_signal(found).get_title()
     '16 of 100 atoms, noise 0.089'
     """
-    signal = _one(result.signal)
+    signal = _one(_of(result, "signal"))
     ax = _axes(ax, _IMAGE if signal.ndim == 2 else _SIGNAL)
     if signal.ndim == 2:
         _draw_image(ax, signal, "gray")
@@ -115,7 +115,7 @@ def plot_uncertainty(result: Any, ax: Any = None, *, x: ArrayLike | None = None)
     >>> plot_uncertainty(denoise(noisy, "haar")).get_title()
     'posterior standard deviation'
     """
-    std = _one(result.std)
+    std = _one(_of(result, "std"))
     ax = _axes(ax, _IMAGE if std.ndim == 2 else _SIGNAL)
     if std.ndim == 2:
         _draw_image(ax, std, "viridis")
@@ -164,7 +164,7 @@ def plot_parts(
     >>> len(plot_parts(found, labels=["trend", "peak"]))
     2
     """
-    parts = [_one(part) for part in result.parts]
+    parts = [_one(part) for part in _of(result, "parts")]
     names = [f"part {k + 1}" for k in range(len(parts))] if labels is None else list(labels)
     if len(names) != len(parts):
         raise ValueError(f"labels must name each of {len(parts)} parts, got {len(names)}.")
@@ -218,7 +218,7 @@ def plot_shrinkage(result: Any, ax: Any = None, *, limit: float | None = None) -
     >>> plot_shrinkage(found).get_xlabel()
     'least squares'
     """
-    before, after = result.least_squares.ravel(), result.coefficients.ravel()
+    before, after = _of(result, "least_squares").ravel(), result.coefficients.ravel()
     if limit is None:
         kept = np.abs(before[(after != 0) & (after != before)])
         limit = 4.0 * float(kept.min(initial=np.inf))
@@ -242,6 +242,15 @@ def _caption(result: Any) -> str:
     noise = np.asarray(result.noise_variance)
     sigma = f", noise {float(noise) ** 0.5:.2g}" if noise.ndim == 0 else ""
     return f"{active} of {result.coefficients.size} atoms{sigma}"
+
+
+def _of(result: Any, name: str) -> Any:
+    """Return what a result has, or refuse what is no such result."""
+    known = hasattr(type(result), name) or hasattr(result, name)
+    if not (known and hasattr(result, "coefficients")):
+        makers = "`denoise` or `reconstruct`" if name in ("signal", "std") else "`denoise`"
+        raise TypeError(f"result must be what {makers} returned, got {type(result).__name__}.")
+    return getattr(result, name)
 
 
 def _one(values: Any) -> NDArray[np.float64]:

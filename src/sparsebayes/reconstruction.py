@@ -275,10 +275,15 @@ def _checked_settings(
     verbose: Any,
 ) -> Settings:
     resolve_prior(prior, None, 1.0, 1)
-    resolve_noise_prior(noise_prior)
+    before = resolve_noise_prior(noise_prior)
     if noise_variance is not None and not is_positive(noise_variance):
         raise ValueError(
             f"noise_variance must be None (estimated) or a number > 0, got {noise_variance!r}."
+        )
+    if before is not None and noise_variance is not None:
+        raise ValueError(
+            f"noise_prior={noise_prior!r} is for a noise that is estimated: with noise_variance="
+            f"{noise_variance!r} it must be None."
         )
     if tol is not None and not is_positive(tol):
         raise ValueError(f"tol must be None or a number > 0, got {tol!r}.")
@@ -297,6 +302,8 @@ def _checked_settings(
 def _checked_measurements(measurements: Any, how: Sensing) -> FloatArray:
     if is_sparse(measurements):
         raise TypeError("measurements are a sparse matrix; give a dense array.")
+    if np.ma.isMaskedArray(measurements) and measurements.dtype.kind in "biuf":
+        measurements = np.ma.filled(measurements.astype(np.float64), np.nan)
     try:
         given = np.asarray(measurements)
     except ValueError:
