@@ -29,6 +29,11 @@ def blocks(count: int, length: int, block_bytes: int = BLOCK_BYTES) -> Iterator[
         yield slice(start, min(start + step, count))
 
 
+def is_permutation(rows: Positions, n: int) -> bool:
+    """Whether every one of ``n`` rows is named once."""
+    return len(rows) == n and bool((np.bincount(rows, minlength=n) == 1).all())
+
+
 def columns_of(products: Products, indices: Positions, block_bytes: int = BLOCK_BYTES) -> Floats:
     """Atoms at ``indices`` as rows, (k, N): sums of which one weight is one."""
     n, m = products.shape

@@ -19,7 +19,13 @@ from sparsebayes.dictionaries._operator_checks import (
     verify_norms,
     verify_orthonormal,
 )
-from sparsebayes.dictionaries._products import SomeColumns, SomeRows, blocks, columns_of
+from sparsebayes.dictionaries._products import (
+    SomeColumns,
+    SomeRows,
+    blocks,
+    columns_of,
+    is_permutation,
+)
 from sparsebayes.dictionaries._protocol import (
     Addable,
     Arrays,
@@ -133,7 +139,7 @@ class Operator(Addable, BaseEstimator):
         with np.errstate(over="ignore", under="ignore"):
             norms2 = None if norms is None else norms**2
         # The claim is about all rows, each of them once.
-        orthonormal = bool(self.orthonormal) and _is_permutation(rows, n)
+        orthonormal = bool(self.orthonormal) and is_permutation(rows, n)
         index = np.arange(m, dtype=np.intp)
         if isinstance(A, LinearOperator):
             return OperatorAtoms(A, norms2, index, m, orthonormal)
@@ -166,7 +172,7 @@ class OperatorAtoms:
         check_columns(X, 1)
         n = self.A.shape[0]
         rows = row_numbers(X, n)
-        norms2 = self.norms2 if _is_permutation(rows, n) else None
+        norms2 = self.norms2 if is_permutation(rows, n) else None
         products = self._products
         if not _is_all(rows, n):
             products = SomeRows(products, rows)
@@ -318,7 +324,3 @@ def _rows(values: Any) -> Floats:
 
 def _is_all(rows: Positions, n: int) -> bool:
     return len(rows) == n and bool((rows == np.arange(n)).all())
-
-
-def _is_permutation(rows: Positions, n: int) -> bool:
-    return len(rows) == n and bool((np.bincount(rows, minlength=n) == 1).all())

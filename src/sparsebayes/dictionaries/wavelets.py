@@ -17,7 +17,13 @@ from sparsebayes._stationary_transforms import StationaryTransform
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries._grids import LARGEST, Grid
 from sparsebayes.dictionaries._leveled import LeveledTransform, leveled
-from sparsebayes.dictionaries._products import SomeColumns, blocks, columns_of, scatter
+from sparsebayes.dictionaries._products import (
+    SomeColumns,
+    blocks,
+    columns_of,
+    is_permutation,
+    scatter,
+)
 from sparsebayes.dictionaries._protocol import (
     Addable,
     Arrays,
@@ -196,7 +202,7 @@ def _bound(
 ) -> WaveletAtoms:
     rows = grid.locate(X)
     plain = sample_weight is None or bool((np.asarray(sample_weight) == 1).all())
-    orthonormal = plain and transform.orthonormal and _is_permutation(rows, grid.size)
+    orthonormal = plain and transform.orthonormal and is_permutation(rows, grid.size)
     return WaveletAtoms(transform, grid, _seen(transform, rows), orthonormal)
 
 
@@ -353,7 +359,7 @@ class WaveletProducts:
 
     def squared_norms(self) -> Floats | None:
         """One for each atom where they are orthonormal; else `squares` tells them."""
-        if self.transform.orthonormal and _is_permutation(self.rows, self._positions):
+        if self.transform.orthonormal and is_permutation(self.rows, self._positions):
             return np.ones(self.transform.size)
         return None
 
@@ -369,7 +375,3 @@ class WaveletProducts:
     def _spread(self, rows: Floats) -> Floats:
         whole = rows if self._in_order else scatter(rows, self.rows, self._positions)
         return whole.reshape(len(rows), *self.transform.shape)
-
-
-def _is_permutation(rows: Positions, n: int) -> bool:
-    return len(rows) == n and bool((np.bincount(rows, minlength=n) == 1).all())
