@@ -368,7 +368,8 @@ def test_bad_settings(refuses, array):
 
 def test_bad_files(refuses, table, tmp_path):
     refuses(tmp_path / "missing.wav", words=["missing.wav: no such file"])
-    refuses(table, words=[table, "'note', row 1 (line 2): 'a' is not a number"])
+    words = "'note', row 1 (line 2): 'a' is not a number: name the columns of signals by --column"
+    refuses(table, words=[table, words])
     refuses(table, "--column", "z", words=["--column: no column 'z'", "it has: t, x, y, note"])
     for name, values, words in [
         ("complex.npy", SIGNAL + 1j, ["complex"]),

@@ -295,9 +295,10 @@ def test_sound_of_24_bits(tmp_path):
     values = RNG.integers(-(2**23), 2**23, 60)
     values[:2] = -(2**23), 2**23 - 1
     write_24_bits(tmp_path / "a.wav", values)
+    np.testing.assert_array_equal(open_signal(tmp_path / "a.wav").channels["sound"], values)
     assert through(tmp_path / "a.wav", tmp_path / "b.wav") == []
     assert (tmp_path / "b.wav").read_bytes() == (tmp_path / "a.wav").read_bytes()
-    remarks = through(tmp_path / "a.wav", tmp_path / "b.wav", 256.0)
+    remarks = through(tmp_path / "a.wav", tmp_path / "b.wav", 1.0)
     assert remarks == ["1 of 60 numbers were beyond the range of 24 bits and were clipped"]
     _, written = wavfile.read(tmp_path / "b.wav")
     np.testing.assert_array_equal(written // 256, np.minimum(values + 1, 2**23 - 1))

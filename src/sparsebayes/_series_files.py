@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._table_files import Delimited, is_number
+from sparsebayes._table_files import Delimited, TableError, is_number
 from sparsebayes._tables import suggestion
 
 Array = NDArray[np.float64]
@@ -48,7 +48,7 @@ class TableFile:
         self.suffixes: tuple[str, ...] = (*TABLES, ".npy")
         self.position: str | None = None
         names = self._choose(wanted)
-        values = self._table.columns(names)
+        values = self._numbers(names, named=bool(wanted))
         self.channels = {name: values[:, place] for place, name in enumerate(names)}
 
     def _choose(self, wanted: Sequence[str] | None) -> list[str]:
@@ -73,6 +73,15 @@ class TableFile:
                 )
         self.position = first
         return others
+
+    def _numbers(self, names: list[str], *, named: bool) -> Array:
+        try:
+            return self._table.columns(names)
+        except TableError as error:
+            said = str(error)
+            if named or len(names) == 1 or not said.endswith("is not a number"):
+                raise
+            raise TableError(f"{said}: name the columns of signals by --column") from None
 
     def _hint(self, name: str) -> str:
         names = self._table.names

@@ -38,6 +38,8 @@ class SoundFile:
         count = 1 if values.ndim == 1 else values.shape[1]
         with np.errstate(invalid="ignore"):  # a signaling NaN is as missing as any
             columns = values.reshape(len(values), count).astype(np.float64)
+        if self.bits == 24:
+            columns /= 256  # wavfile reads 24 bits as the upper ones of 32
         names = {1: ["sound"], 2: ["left", "right"]}.get(
             count, [f"channel {place + 1}" for place in range(count)]
         )
@@ -57,9 +59,9 @@ class SoundFile:
             wavfile.write(file, self.rate, values.astype(self._dtype))
             return []
         if self.bits == 24:
-            # wavfile reads 24 bits as the upper ones of 32, and writes no such files.
+            # wavfile writes no such files.
             limits = -(2**23), 2**23 - 1
-            integers, clipped = rounded(values / 256, limits)
+            integers, clipped = rounded(values, limits)
             _write_24_bits(file, self.rate, integers)
         else:
             limits = int(np.iinfo(self._dtype).min), int(np.iinfo(self._dtype).max)

@@ -97,7 +97,7 @@ class Delimited:
         except ValueError:
             raise TableError(
                 f"{self.path}: column {name!r}, row {row} (line {line}): "
-                f"{_quoted(text)} is not a number"
+                f"{_quoted(text)} is {_unlike_a_number(word)}"
             ) from None
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
@@ -198,6 +198,25 @@ def is_number(text: str) -> bool:
     """Whether a text reads as a number."""
     try:
         float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _unlike_a_number(word: str) -> str:
+    """Say why a text is none of our numbers."""
+    if _is_complex(word.replace(" ", "").strip("()")):
+        return "complex: give real and imaginary parts as columns of their own"
+    if word.count(",") == 1 and is_number(word.replace(",", ".")):
+        return "not a number: write decimals with a point"
+    return "not a number"
+
+
+def _is_complex(word: str) -> bool:
+    if word[-1:] not in ("i", "j") or not any(map(str.isdigit, word)):
+        return False
+    try:
+        complex(word[:-1] + "j")
     except ValueError:
         return False
     return True
