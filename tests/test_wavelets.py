@@ -75,7 +75,8 @@ def test_families_that_are_not_orthonormal(name):
             assert not atoms.orthonormal
             dot_test(atoms.at(X))
             Phi = atoms.evaluate(X)
-            assert np.abs(Phi.T @ Phi - np.eye(atoms.size)).max() > 1e-4 or atoms.size == len(X)
+            off = np.abs(Phi.T @ Phi - np.eye(atoms.size)).max()
+            assert (off > 1e-3) == (atoms.transform.level > 0)
             assert atoms.at(X).squared_norms() is None
             assert_allclose(atoms.at(X).squares(np.ones((1, len(X))))[0], (Phi**2).sum(axis=0))
 

@@ -18,9 +18,9 @@ from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.dictionaries import Operator
-from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of, squares_of
+from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of
 from sparsebayes.dictionaries._protocol import Products
-from sparsebayes.dictionaries.operators import OperatorProducts
+from sparsebayes.dictionaries.operators import OperatorAtoms, OperatorProducts
 from sparsebayes.estimators._base import Reporter
 from sparsebayes.implicit import Implicit, SampledState, matrix_of, shrunk
 from sparsebayes.operator_design import OperatorDesign
@@ -92,17 +92,11 @@ class Measured:
         """Inner products with the atoms as measured: (k, n) to (k, M)."""
         return self.basis.analyze(self.sensing.adjoint(rows).reshape(len(rows), -1))
 
-    def squared_norms(self) -> FloatArray | None:
-        """Exact where samples are measured themselves and the basis has squares; else None."""
+    def norms(self) -> FloatArray | None:
+        """Norms of all atoms where samples are measured themselves; else None."""
         if not isinstance(self.sensing, Picks):
             return None
-        counts = self.sensing.counts
-        if (counts == 1).all():
-            known = self.basis.squared_norms()
-            if known is not None:
-                return known
-        found = squares_of(self.basis, counts[None])
-        return None if found is None else np.maximum(found[0], 0.0)
+        return OperatorDesign(SomeRows(self.basis, self.sensing.places)).moments(None, False).norm
 
     def dense(self) -> FloatArray | None:
         """The matrix, where it is small or has no fast products; else None."""
@@ -128,6 +122,22 @@ class Measured:
             rmatmat=lambda r: self.analyze(np.ascontiguousarray(r.T)).T,
             dtype=np.float64,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """The atoms as they are measured, as a dictionary whose norms are taken at their word.
+
+    An atom with next to nothing where samples are measured counts as one with nothing: a claim that
+    `Operator` would not believe.
+    """
+
+    measured: Measured
+
+    def bind(self, X: Any, *, sample_weight: Any = None, random_state: Any = None) -> OperatorAtoms:
+        norms, m = self.measured.norms(), self.measured.shape[1]
+        squares = None if norms is None else np.square(norms)
+        return OperatorAtoms(self.measured.operator(), squares, np.arange(m, dtype=np.intp), m)
 
 
 def _is_fast(products: Any) -> bool:
@@ -160,9 +170,7 @@ def exactly(
         Coefficients and how sure they are.
     """
     matrix = measured.dense()
-    squares = measured.squared_norms()
-    norms = None if squares is None else np.sqrt(squares)
-    dictionary = Operator(matrix) if matrix is not None else Operator(measured.operator(), norms)
+    dictionary = Operator(matrix) if matrix is not None else _Columns(measured)
     result = regress(
         np.arange(len(y), dtype=np.float64)[:, None],
         y[:, None],

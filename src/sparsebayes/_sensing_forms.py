@@ -55,11 +55,6 @@ class Picks:
         """Number of measurements."""
         return len(self.places)
 
-    @property
-    def counts(self) -> FloatArray:
-        """How often each sample is measured, (N,)."""
-        return np.bincount(self.places, minlength=math.prod(self.shape)).astype(np.float64)
-
     def measure(self, signal: FloatArray) -> FloatArray:
         """(*shape) to (n,), or (k, *shape) to (k, n)."""
         lead = signal.shape[: signal.ndim - len(self.shape)]
