@@ -16,7 +16,15 @@ from sparsebayes import SparseBayesRegressor, denoise
 from sparsebayes._bases import products_of
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.datasets import blocks_sinc, doppler
-from sparsebayes.dictionaries import Bias, Kernel, Linear, StationaryWavelet, Union, Wavelet
+from sparsebayes.dictionaries import (
+    Bias,
+    Kernel,
+    Linear,
+    Operator,
+    StationaryWavelet,
+    Union,
+    Wavelet,
+)
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
 from sparsebayes.quadratic import Gram
@@ -484,6 +492,17 @@ def test_too_little_is_left():
     for y in (np.full(8, np.nan), [1.0, np.nan, np.nan]):
         with pytest.raises(ValueError, match="fewer than two samples"):
             denoise(y)
+
+
+def test_rows_of_an_operator_are_pixels():
+    image = np.add.outer(np.arange(6.0), 3 * np.sin(np.arange(9.0))) + random_signal((6, 9))
+    X = np.argwhere(np.ones((6, 9)))
+    atoms = Wavelet("haar").bind(X).evaluate(X)
+    found = denoise(image, Operator(atoms), noise_variance=1.0)
+    other = denoise(image.ravel(), Operator(atoms), noise_variance=1.0)
+    assert found.signal.shape == found.std.shape == found.parts[0].shape == (6, 9)
+    assert found.n_atoms > 0
+    np.testing.assert_array_equal(found.signal.ravel(), other.signal)
 
 
 def test_coefficients_of_a_large_signal_with_gaps_are_of_the_public_atoms():

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsebayes._denoising import Outcome, Setup, shrink, transform_of
 from sparsebayes._denoising_fit import fill, fit
 from sparsebayes._signal_checks import checked_setup, checked_signal, checked_wavelet, inputs
-from sparsebayes.dictionaries import Wavelet
+from sparsebayes.dictionaries import Operator, Wavelet
 from sparsebayes.problem import Certificate, Solution, Status
 
 FloatArray = NDArray[np.float64]
@@ -171,7 +171,7 @@ def denoise(
     wavelet : str or dictionary, default="sym8"
         A discrete wavelet of PyWavelets by its name, or a dictionary such as
         ``Wavelet("haar") + Kernel("tps")``, whose inputs are the sample numbers (for images: row
-        and column) unless ``positions`` are given.
+        and column) unless ``positions`` are given. Rows of an `Operator` are pixels row by row.
     prior : str, float or Hyperprior, default="bic"
         As in `SparseBayesRegressor`: "bic" prices an atom at half the logarithm of the number of
         samples, "ric" twice as high, "aic" at 1, "flat" at nothing.
@@ -261,7 +261,9 @@ def _outcome(
     if transform is not None and data.size > _LARGE:
         return fill(data, transform, setup)
     dictionary = Wavelet(wavelet, level) if isinstance(wavelet, str) else wavelet
-    X = inputs(positions, data.shape)
+    # Rows of a matrix are pixels row by row.
+    shape = (data.size,) if isinstance(dictionary, Operator) else data.shape
+    X = inputs(positions, shape)
     return fit(data, X, dictionary, setup, on_grid=positions is None)
 
 
