@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from sparsebayes import reconstruct
 from sparsebayes._sensing_forms import checked_sensing, checked_shape
+from sparsebayes.dictionaries import Operator
 from sparsebayes.sensing import PartialDCT, PartialHadamard, Sensing
 
 RNG = np.random.default_rng(0)
@@ -178,3 +179,13 @@ def test_masked_measurements_are_not_used():
 def test_noise_that_is_given_has_no_prior():
     with pytest.raises(ValueError, match=r"with noise_variance=0\.1 it must be None"):
         reconstruct(np.ones(5), np.eye(5, 12), noise_variance=0.1, noise_prior=(1.0, 1.0))
+
+
+def test_an_operator_is_a_basis_of_images():
+    mask = np.arange(24).reshape(4, 6) % 5 > 0
+    basis = np.linalg.qr(np.random.default_rng(0).standard_normal((24, 24)))[0]
+    image = (basis[:, :2] @ [3.0, -2.0]).reshape(4, 6)
+    for atoms in (basis, Operator(basis)):
+        found = reconstruct(image[mask], mask, atoms)
+        assert found.signal.shape == (4, 6)
+        np.testing.assert_allclose(found.signal, image, atol=1e-6)

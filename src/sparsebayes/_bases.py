@@ -14,7 +14,7 @@ from sparsebayes._wavelet_transforms import Transform, names
 from sparsebayes.dictionaries._operator_checks import checked_operator, verify_adjoint
 from sparsebayes.dictionaries._products import products_at
 from sparsebayes.dictionaries._protocol import Products, is_dictionary, is_sparse
-from sparsebayes.dictionaries.operators import OperatorProducts
+from sparsebayes.dictionaries.operators import Operator, OperatorProducts
 from sparsebayes.dictionaries.wavelets import WaveletProducts
 
 FloatArray = NDArray[np.float64]
@@ -100,7 +100,9 @@ def products_of(
             raise ValueError(f"basis is of signals of shape {basis.shape}, the signal of {shape}.")
         return WaveletProducts(basis, np.arange(n))
     if is_dictionary(basis):
-        X = np.indices(shape, dtype=np.float64).reshape(len(shape), -1).T.copy()
+        # Rows of a matrix are samples, pixels row by row.
+        axes = (n,) if isinstance(basis, Operator) else shape
+        X = np.indices(axes, dtype=np.float64).reshape(len(axes), -1).T.copy()
         atoms = basis.bind(X, random_state=rng)
         products = products_at(atoms, X)
         if products is not None:
