@@ -159,7 +159,7 @@ class Solution:
     noise: Noise
     status: Status
     certificate: Certificate
-    converged: bool  # whether the certificate holds
+    converged: bool  # whether the certificate holds; of a `SampledState`, whether it is settled
     n_iter: int
     trace: tuple[Progress, ...] = field(repr=False, default=())
 

@@ -45,7 +45,9 @@ class Reconstruction:
     coefficients : ndarray of shape (M,)
         Posterior means of the coefficients of all atoms of the basis, zeros included.
     coefficient_std : ndarray of shape (M,)
-        Their posterior standard deviations; zero for atoms out of the model.
+        Their posterior standard deviations; zero for atoms out of the model. With
+        ``solver="matrix-free"`` they are estimates, and too small, by a factor of several, for
+        atoms that others in the model can stand in for. ``std`` comes from more accurate draws.
     noise_variance : float
         Variance of the noise of a measurement, estimated or given. Measurements without noise have
         an estimate near 1e-9 of their variance, its floor, and the status says so.
@@ -182,7 +184,8 @@ def reconstruct(
         Largest gain, in nats, that may be left on the table, 1e-6 by default; for "matrix-free"
         the relative change of the coefficients at which rounds end, 1e-3 by default.
     max_iter : int or None
-        Most iterations of the solver, 10000 by default, for "matrix-free" rounds, 60 by default.
+        Most iterations of the solver, 10000 by default; for "matrix-free" rounds, 60 by default,
+        not counting those in which the noise comes down.
     random_state : int, RandomState or None
         Source of the solver's randomness. None is as repeatable as a seed.
     verbose : int, default=0

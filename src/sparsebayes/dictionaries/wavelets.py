@@ -300,12 +300,14 @@ class WaveletAtoms:
         kind = spec.get("kind")
         name, level = spec_value(spec, "name", str), spec_value(spec, "level", int)
         shape = tuple(spec_value(spec, "shape", list))
+        stationary = kind == "stationary-wavelet"
+        mode = "" if stationary else spec_value(spec, "mode", str)
         try:
             Grid.given(shape)
             plain = (
                 StationaryTransform(name, shape, level)
-                if kind == "stationary-wavelet"
-                else Transform(name, shape, level, spec_value(spec, "mode", str))
+                if stationary
+                else Transform(name, shape, level, mode)
             )
             _check_count(plain)
         except (TypeError, ValueError) as error:
