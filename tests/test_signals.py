@@ -505,6 +505,17 @@ def test_rows_of_an_operator_are_pixels():
     np.testing.assert_array_equal(found.signal.ravel(), other.signal)
 
 
+def test_a_large_signal_with_gaps_is_warned_of_once(monkeypatch):
+    monkeypatch.setattr("sparsebayes.reconstruction._FINE", ())  # whatever happens is trouble
+    monkeypatch.setattr("sparsebayes.signals._FINE", ())
+    y = doppler(4100, snr=7, random_state=0).y
+    y[1000:1005] = np.nan
+    with pytest.warns(UserWarning, match="denoise: ") as caught:
+        denoise(y, "haar")
+    assert [str(one.message)[:9] for one in caught] == 2 * ["denoise: "]
+    assert {one.filename for one in caught} == {__file__}
+
+
 def test_coefficients_of_a_large_signal_with_gaps_are_of_the_public_atoms():
     y = doppler(4110, snr=7, random_state=0).y
     y[1000:1005] = np.nan

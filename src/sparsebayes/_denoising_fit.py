@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes._denoising import Outcome, Setup, quiet, to_atoms, without_offset
 from sparsebayes._regression import Start, regress
@@ -150,16 +152,18 @@ def fill(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
 
     there = ~np.isnan(data)
     offset = float(data[there].mean())
-    found = reconstruct(
-        data[there] - offset,
-        there,
-        transform,
-        setup.prior,
-        setup.noise_variance if isinstance(setup.noise_variance, float) else None,
-        noise_prior=setup.noise_prior,
-        random_state=setup.random_state,
-        verbose=setup.verbose,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `denoise` says so itself
+        found = reconstruct(
+            data[there] - offset,
+            there,
+            transform,
+            setup.prior,
+            setup.noise_variance if isinstance(setup.noise_variance, float) else None,
+            noise_prior=setup.noise_prior,
+            random_state=setup.random_state,
+            verbose=setup.verbose,
+        )
     signal = found.signal + offset
     coefficients = found.coefficients.copy()
     to_atoms(transform, coefficients)
