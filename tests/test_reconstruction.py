@@ -329,3 +329,23 @@ def test_atoms_that_are_hardly_measured_are_no_false_claim():
     found = reconstruct(y, mask, "coif3", solver="working-set", prior="ric")
     assert found.converged
     assert np.abs(found.signal - signal)[150:250].max() < 0.1
+
+
+def test_error_bars_of_atoms_that_can_stand_in_for_each_other():
+    """Two copies of an atom share a coefficient: each alone is hardly known."""
+    rng = np.random.default_rng(5)
+    A = rng.standard_normal((60, 80)) / 60**0.5
+    A[:, 1] = A[:, 0]
+    w = np.zeros(80)
+    w[[0, 1, 30, 50]] = 2.0, 2.0, -3.0, 1.5
+    y = A @ w + 0.05 * rng.standard_normal(60)
+    found = reconstruct(y, A, "identity", "flat", 0.05**2, solver="matrix-free", n_draws=400)
+    state = found.solution.state
+    Phi = A[:, state.active]
+    unit = 0.05**2 / state.noise_var  # of the solver's variances, which are of atoms of unit norm
+    precision = np.linalg.norm(Phi, axis=0) ** 2 / (unit * state.v)
+    exact = np.linalg.inv(np.diag(precision) + Phi.T @ Phi / 0.05**2)
+    assert {0, 1} <= set(state.active)
+    np.testing.assert_allclose(
+        found.coefficient_std[state.active], np.sqrt(np.diag(exact)), rtol=0.2
+    )

@@ -51,16 +51,22 @@ class Settings(NamedTuple):
     verbose: int
 
 
+class Spread(NamedTuple):
+    """Posterior standard deviations."""
+
+    coefficients: FloatArray  # (M,)
+    signal: FloatArray  # (N,)
+
+
 class Recovered(NamedTuple):
     """What is known of a signal, in its own units."""
 
     coefficients: FloatArray  # (M,)
-    coefficient_std: FloatArray  # (M,)
     noise_variance: float
     log_evidence: float
     dof: float
     solution: Solution
-    std: Callable[[], FloatArray]  # (N,)
+    spread: Callable[[], Spread]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,20 +193,15 @@ def exactly(
         random_state=rng,
     )
     posterior, state = result.posterior, result.solution.state
-    m = measured.shape[1]
-    coefficients, deviation = np.zeros(m), np.zeros(m)
-    index = posterior.atoms.index
-    coefficients[index] = posterior.weights
-    root = posterior.root / posterior.norm[:, None] * posterior.scale
-    deviation[index] = np.sqrt(np.einsum("ij,ij->i", root, root))
+    coefficients = np.zeros(measured.shape[1])
+    coefficients[posterior.atoms.index] = posterior.weights
     return Recovered(
         coefficients,
-        deviation,
         posterior.noise_variance * posterior.scale**2,
         result.log_evidence,
         float(state.dof.sum()),
         result.solution,
-        partial(_exact_std, measured.basis, result),
+        partial(_exact_spread, measured.basis, result),
     )
 
 
@@ -237,17 +238,19 @@ def _solve_exactly(
     return solution
 
 
-def _exact_std(basis: Products, result: Regression) -> FloatArray:
-    """Posterior standard deviation of every sample."""
+def _exact_spread(basis: Products, result: Regression) -> Spread:
+    """Posterior standard deviation of every coefficient and every sample."""
     posterior = result.posterior
-    variance = np.zeros(basis.shape[0])
+    coefficients, variance = np.zeros(basis.shape[1]), np.zeros(basis.shape[0])
     root = posterior.root / posterior.norm[:, None] * posterior.scale  # (m, m)
     if len(root):
-        atoms = columns_of(basis, posterior.atoms.index)  # (m, N)
+        index = posterior.atoms.index
+        coefficients[index] = np.sqrt(np.einsum("ij,ij->i", root, root))
+        atoms = columns_of(basis, index)  # (m, N)
         for part in blocks(atoms.shape[1], len(root)):
             half = atoms[:, part].T @ root
             variance[part] = np.einsum("ij,ij->i", half, half)
-    return np.sqrt(variance)
+    return Spread(coefficients, np.sqrt(variance))
 
 
 def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) -> Recovered:
@@ -293,10 +296,8 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
             reporter.close(solution)
     state = solution.state
     assert isinstance(state, SampledState)
-    unit = scale / quad.norm[state.active]
-    coefficients, deviation = np.zeros(quad.size), np.zeros(quad.size)
-    coefficients[state.active] = state.mu[:, 0] * unit
-    deviation[state.active] = np.sqrt(state.variance) * unit
+    coefficients = np.zeros(quad.size)
+    coefficients[state.active] = state.mu[:, 0] * (scale / quad.norm[state.active])
     of_noise, n_before = 0.0, 0.0
     if before is not None:
         of_noise, n_before = before.log_density(state.noise_var), before.observations(1).n
@@ -304,12 +305,11 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
     seed = int(rng.randint(2**31))
     return Recovered(
         coefficients,
-        deviation,
         state.noise_var * scale**2,
         evidence,
         float(state.dof.sum()),
         solution,
-        partial(_sampled_std, measured.basis, quad, state, scale, settings.n_draws, seed),
+        partial(_sampled_spread, measured.basis, quad, state, scale, settings.n_draws, seed),
     )
 
 
@@ -359,19 +359,19 @@ class _Estimated:
         return np.stack([shrunk(own / _PROBES, _PROBES) for own in total])
 
 
-def _sampled_std(
+def _sampled_spread(
     basis: Products,
     quad: DesignQuadratic,
     state: SampledState,
     scale: float,
     n_draws: int,
     seed: int,
-) -> FloatArray:
-    """Root mean square of draws from the posterior about its mean."""
+) -> Spread:
+    """Root mean squares of draws from the posterior about its mean."""
     rng = np.random.RandomState(seed)
     size = quad.size
     posterior = Implicit(matrix_of(quad)[1], size, state.active, state.v, state.noise_var)
-    variance = np.zeros(basis.shape[0])
+    squares, variance = np.zeros(size), np.zeros(basis.shape[0])
     at_once = max(1, min(n_draws, _DRAWS_AT_ONCE // max(size, 1)))
     unit = scale * np.sqrt(state.v) / quad.norm[state.active]
     with one_blas_thread():
@@ -380,6 +380,7 @@ def _sampled_std(
             draws = posterior.draw(rng, k, quad.design.shape[0])
             weights = np.zeros((k, size))
             weights[:, state.active] = draws.whitened * unit
+            squares += np.einsum("kj,kj->j", weights, weights)
             signals = basis.synthesize(weights)
             variance += np.einsum("ki,ki->i", signals, signals)
-    return np.sqrt(variance / n_draws)
+    return Spread(np.sqrt(squares / n_draws), np.sqrt(variance / n_draws))

@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes._bases import known_shape, products_of
-from sparsebayes._reconstructing import Measured, Recovered, Settings, exactly, implicitly
+from sparsebayes._reconstructing import (
+    Measured,
+    Recovered,
+    Settings,
+    Spread,
+    exactly,
+    implicitly,
+)
 from sparsebayes._sensing_forms import Picks, Sensing, checked_sensing
 from sparsebayes._settings import is_count, is_positive, resolve_noise_prior, resolve_prior
 from sparsebayes.dictionaries._protocol import is_sparse
@@ -45,9 +52,8 @@ class Reconstruction:
     coefficients : ndarray of shape (M,)
         Posterior means of the coefficients of all atoms of the basis, zeros included.
     coefficient_std : ndarray of shape (M,)
-        Their posterior standard deviations; zero for atoms out of the model. With
-        ``solver="matrix-free"`` they are estimates, and too small, by a factor of several, for
-        atoms that others in the model can stand in for. ``std`` comes from more accurate draws.
+        Their posterior standard deviations, from the same computation; zero for atoms out of the
+        model.
     noise_variance : float
         Variance of the noise of a measurement, estimated or given. Measurements without noise have
         an estimate near 1e-9 of their variance, its floor, and the status says so.
@@ -71,7 +77,6 @@ class Reconstruction:
 
     signal: FloatArray
     coefficients: FloatArray
-    coefficient_std: FloatArray
     noise_variance: float
     log_marginal_likelihood: float
     degrees_of_freedom: float
@@ -80,12 +85,21 @@ class Reconstruction:
     solution: Solution
     measurements: FloatArray
     data: FloatArray | None  # the signal where it was measured itself, NaN elsewhere
-    _std: Callable[[], FloatArray] = field(compare=False)
+    _spread: Callable[[], Spread] = field(compare=False)
+
+    @cached_property
+    def _deviations(self) -> Spread:
+        return self._spread()
 
     @cached_property
     def std(self) -> FloatArray:
         """Posterior standard deviation of the signal."""
-        return self._std().reshape(self.signal.shape)
+        return self._deviations.signal.reshape(self.signal.shape)
+
+    @property
+    def coefficient_std(self) -> FloatArray:
+        """Posterior standard deviation of every coefficient."""
+        return self._deviations.coefficients
 
     @property
     def certificate(self) -> Certificate:
@@ -249,16 +263,15 @@ def _wrapped(found: Recovered, measured: Measured, y: FloatArray) -> Reconstruct
     return Reconstruction(
         signal=signal,
         coefficients=found.coefficients,
-        coefficient_std=found.coefficient_std,
         noise_variance=found.noise_variance,
         log_marginal_likelihood=found.log_evidence,
         degrees_of_freedom=found.dof,
-        n_atoms=int(np.count_nonzero(found.coefficient_std)),
+        n_atoms=int(found.solution.state.active.size),
         converged=found.solution.converged,
         solution=found.solution,
         measurements=y,
         data=data,
-        _std=found.std,
+        _spread=found.spread,
     )
 
 
