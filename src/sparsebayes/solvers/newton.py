@@ -28,7 +28,17 @@ from sparsebayes.quadratic import Gram
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Newton", "Noise", "curvature", "derivatives", "newton", "prune", "uncoupled"]
+__all__ = [
+    "Newton",
+    "Noise",
+    "ascent",
+    "curvature",
+    "derivatives",
+    "log_step",
+    "newton",
+    "prune",
+    "uncoupled",
+]
 
 _RADIUS = 4.0  # longest step in any log parameter
 _LEAST = -0.98  # most of an atom's variance that a step may take, in v^a
@@ -284,7 +294,7 @@ def newton(
         bend = white.W.diagonal()
         if gram.group > 1:
             bend = bend.reshape(len(v), gram.group).mean(axis=1)
-        direction = _direction(gradient, H, bend)
+        direction = ascent(gradient, H, bend)
         promise = 0.5 * float(gradient @ direction)
         if promise < tol:
             if not escape or escapes >= _ESCAPES:
@@ -310,7 +320,7 @@ def _saddle_threshold(H: FloatArray) -> float:
     return 1e-7 * max(1.0, float(np.abs(H.diagonal()).max()))
 
 
-def _direction(gradient: FloatArray, H: FloatArray, bend: FloatArray) -> FloatArray:
+def ascent(gradient: FloatArray, H: FloatArray, bend: FloatArray) -> FloatArray:
     """Newton's step in v^a / a, a = ``bend`` for each atom, in units of v^a; it climbs.
 
     An atom that the data hardly determine has Sigma_jj / v_j near one. In log v the objective is
@@ -335,7 +345,7 @@ def _direction(gradient: FloatArray, H: FloatArray, bend: FloatArray) -> FloatAr
     return np.asarray(vectors @ ((vectors.T @ gradient) / np.maximum(np.abs(values), _FLAT)))
 
 
-def _log_step(step: FloatArray, bend: FloatArray) -> FloatArray:
+def log_step(step: FloatArray, bend: FloatArray) -> FloatArray:
     """The change of log v that a step in v^a / a means."""
     step = step.copy()
     scaled = bend * step[: len(bend)]
@@ -358,7 +368,7 @@ def _search(
     """Backtrack along ``step`` until the objective rises; None where it does not."""
     m = len(v)
     for _ in range(_TRIES):
-        direction = step if bend is None else _log_step(step, bend)
+        direction = step if bend is None else log_step(step, bend)
         longest = float(np.abs(direction).max())
         if longest > _RADIUS:
             direction *= _RADIUS / longest

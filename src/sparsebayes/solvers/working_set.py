@@ -22,6 +22,7 @@ from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
 from sparsebayes.solvers.explore import SAMPLE, explore, start_var
 from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.polish import polished
 from sparsebayes.solvers.relaxation import relaxed
 
 FloatArray = NDArray[np.float64]
@@ -154,6 +155,10 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         if run.exhausted:
             return _solution(run, state, noise, Status.MAX_ITER, certificate)
         if state.objective <= previous + 1e-12 * abs(state.objective):
+            finer = polished(problem, state, noise, tol**0.5)
+            better, _ = certify(problem, finer, noise)
+            if better.holds(tol):
+                return _solution(run, finer, noise, Status.CONVERGED, better)
             return _solution(run, state, noise, Status.STALLED, certificate)
         previous = state.objective
 
