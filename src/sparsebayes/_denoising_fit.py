@@ -26,6 +26,8 @@ FloatArray = NDArray[np.float64]
 
 __all__ = ["fill", "fit"]
 
+_ROUNDS = 60  # of the matrix-free solver, at most
+
 
 class _Counted(Union):
     """A union that remembers how many atoms each of its parts has."""
@@ -160,7 +162,9 @@ def fill(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
             transform,
             setup.prior,
             setup.noise_variance if isinstance(setup.noise_variance, float) else None,
+            solver="matrix-free",
             noise_prior=setup.noise_prior,
+            max_iter=min(setup.max_iter, _ROUNDS),
             random_state=setup.random_state,
             verbose=setup.verbose,
         )
