@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,7 @@ def competitors(task: Task) -> dict[str, Callable[[], Any]]:
             OrthogonalMatchingPursuitCV(fit_intercept=False, max_iter=n // 2).fit(A, y).coef_
         ),
     }
-    try:
-        import spgl1  # noqa: F401
-    except ImportError:
+    if find_spec("spgl1") is None:
         del field["basis pursuit (SPGL1)"]
     return field
 

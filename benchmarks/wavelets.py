@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import pywt  # type: ignore[import-untyped]
+import pywt
 from numpy.typing import NDArray
 
 from benchmarks._harness import SHARED, Report, argument_parser, interleave, version

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._samples import SMALLEST_NOISE, noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_prior
 from sparsebayes._wavelet_transforms import Transform, squared_synthesis
 from sparsebayes.dictionaries import Wavelet
@@ -26,7 +27,6 @@ FloatArray = NDArray[np.float64]
 __all__ = [
     "Outcome",
     "Setup",
-    "noise_in_units",
     "quiet",
     "shrink",
     "to_atoms",
@@ -37,7 +37,6 @@ __all__ = [
 _EPS = float(np.finfo(float).eps)
 _LARGEST_EXPONENT = 502  # squares of values up to 2^502 = 1e151 stay in the range of float64
 _NORMAL_MEDIAN = 0.6744897501960817  # of the absolute value of a standard normal number
-_SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # in the unit of the signal, squared
 
 
 class Setup(NamedTuple):
@@ -153,7 +152,7 @@ def shrink(data: FloatArray, transform: Transform, setup: Setup) -> Outcome:
     log_offset = -0.5 * math.log(data.size)
     before = None
     if setup.noise_prior is not None:
-        before = _prior_in_units(setup.noise_prior, unit.scale)
+        before = prior_in_units(setup.noise_prior, unit.scale, "the signal")
         more = before.observations(1)
         n, tt, log_offset = n + more.n, tt + more.tt, log_offset + more.log_offset
     quad = OrthonormalQuadratic(details[:, None], tt, n, spread, log_offset)
@@ -233,12 +232,12 @@ def _given_noise(
     setup: Setup, transform: Transform, coefficients: FloatArray, unit: _Unit
 ) -> float | None:
     if isinstance(setup.noise_variance, float):
-        return noise_in_units(setup.noise_variance, unit.scale)
+        return noise_in_units(setup.noise_variance, unit.scale, "the signal")
     if setup.noise_variance is None or unit.constant:
         return None
     finest = coefficients[transform.blocks[-1].slice]
     noise = (float(np.median(np.abs(finest))) / _NORMAL_MEDIAN) ** 2
-    if not noise >= _SMALLEST_NOISE:
+    if not noise >= SMALLEST_NOISE:
         raise ValueError(
             "noise_variance='mad' finds no noise: at least half of the finest coefficients are "
             "zero. Give a number, or None."
@@ -272,39 +271,6 @@ def _out_of_range(value: float) -> str:
         f"the signal has values of size {value:.0e}, whose squares leave the range of float64: "
         "give it in another unit (from 1e-150 to 1e+150)."
     )
-
-
-def noise_in_units(noise_variance: float, scale: float) -> float:
-    """A variance in a unit of the signal; a ValueError where float64 cannot hold both.
-
-    Parameters
-    ----------
-    noise_variance : float
-        In the signal's own unit, squared.
-    scale : float
-        The unit.
-
-    Returns
-    -------
-    float
-        Variance in that unit.
-
-    Examples
-    --------
-    >>> noise_in_units(16.0, 2.0)
-    4.0
-    """
-    noise_var = float((noise_variance**0.5 / scale) ** 2)
-    if not _SMALLEST_NOISE <= noise_var <= _LARGEST_NOISE:
-        raise ValueError(
-            f"a noise variance of {noise_variance:g} is out of proportion to the signal, whose "
-            f"values spread over about {scale:.0e}: float64 cannot hold both."
-        )
-    return noise_var
-
-
-def _prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
-    return prior if prior.h == 0 else InverseGamma(prior.g, noise_in_units(prior.h, scale))
 
 
 def _noise_in_use(setup: Setup, solution: Solution, unit: _Unit) -> float:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from sparsebayes._regression import Regression, Start, in_units, prior_in_units, regress
-from sparsebayes._samples import standardized
+from sparsebayes._regression import Regression, Start, regress
+from sparsebayes._samples import noise_in_units, prior_in_units, standardized
 from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -277,10 +277,10 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
     typical = settings.noise_variance or (0.0 if before is None else before.h)
     if typical and not t.any():
         scale = float(typical) ** 0.5
-    before = None if before is None else prior_in_units(before, scale)
+    before = None if before is None else prior_in_units(before, scale, "the measurements")
     noise_var = None
     if settings.noise_variance is not None:
-        noise_var = in_units(settings.noise_variance, scale)
+        noise_var = noise_in_units(settings.noise_variance, scale, "the measurements")
     with one_blas_thread():
         quad = DesignQuadratic(OperatorDesign(_normed(measured, rng)), t, None, False, before)
         hyperprior = resolve_prior(settings.prior, None, len(y), int((quad.diag > 0).sum()))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_pairwise, recount
-from sparsebayes._samples import gather, standardized
+from sparsebayes._samples import gather, noise_in_units, prior_in_units, standardized
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes._union_search import Part, search_parts
@@ -18,7 +18,6 @@ from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.implicit import SampledState
-from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic, Quadratic
@@ -30,7 +29,6 @@ Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, n
 __all__ = ["Regression", "orthonormal_form", "regress"]
 
 _SMALLEST_NORM, _LARGEST_NORM = 1e-290, 1e290
-_SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # in the unit of the targets, squared
 _LOST = 1e-6  # of its norm: an atom that centering leaves less of was the constant one
 _OVERLAP = 1e-8  # inner product of centered atoms of unit norm that is still none
 
@@ -133,7 +131,7 @@ def regress(
     if typical and not t.any():
         scale = float(typical) ** 0.5  # constant targets have no unit of their own
     before = None if before is None else prior_in_units(before, scale)
-    noise_var = None if noise_variance is None else in_units(noise_variance, scale)
+    noise_var = None if noise_variance is None else noise_in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     with one_blas_thread():
         quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
@@ -234,30 +232,6 @@ def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
             "without their means, which fit_intercept=True takes, the atoms are not orthonormal"
         )
     raise ValueError(f"solver='orthonormal' does not apply: {reason}; use solver='auto'.")
-
-
-def prior_in_units(prior: InverseGamma, scale: float) -> InverseGamma:
-    """Prior of the noise of targets that are divided by ``scale``."""
-    if prior.h == 0:
-        return prior
-    h = float(np.float64(prior.h) ** 0.5 / scale) ** 2
-    if not _SMALLEST_NOISE <= h <= _LARGEST_NOISE:
-        raise ValueError(
-            f"the scale h={prior.h:g} of noise_prior is out of proportion to y, whose values "
-            f"spread over about {scale:.0e}: float64 cannot hold both."
-        )
-    return InverseGamma(prior.g, h)
-
-
-def in_units(noise_variance: float, scale: float) -> float:
-    """Noise of targets that are divided by ``scale``."""
-    noise_var = float(np.float64(noise_variance) ** 0.5 / scale) ** 2
-    if not _SMALLEST_NOISE <= noise_var <= _LARGEST_NOISE:
-        raise ValueError(
-            f"noise_variance={noise_variance:g} is out of proportion to y, whose values spread "
-            f"over about {scale:.0e}: float64 cannot hold both."
-        )
-    return noise_var
 
 
 def _check_norms(quad: DesignQuadratic) -> None:

@@ -6,11 +6,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.noise_priors import InverseGamma
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Samples", "checked_weights", "gather", "standardized"]
+__all__ = [
+    "SMALLEST_NOISE",
+    "Samples",
+    "checked_weights",
+    "gather",
+    "noise_in_units",
+    "prior_in_units",
+    "standardized",
+]
+
+SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # variances in the unit of the targets, squared
 
 _LARGEST_EXPONENT = 502  # 2^502 = 1e151: squares of targets, the units of variances, stay in range
 _SMALLEST_CONSTANT = 1e-130  # so that the rounding error of a constant target has a square
@@ -211,6 +222,69 @@ def standardized(
         raise ValueError(_out_of_range(spread))
     scale = _power_of_two(spread or (max(peak, _SMALLEST_CONSTANT) if peak else 1.0))
     return t / scale, shift, scale
+
+
+def noise_in_units(noise_variance: float, scale: float, of: str = "y") -> float:
+    """Noise variance of targets that are divided by ``scale``.
+
+    Parameters
+    ----------
+    noise_variance : float
+        In the unit of the user, squared.
+    scale : float
+        The unit.
+    of : str, default="y"
+        What the user calls the targets, for the message.
+
+    Returns
+    -------
+    float
+        The variance; a ValueError where float64 cannot hold both.
+
+    Examples
+    --------
+    >>> noise_in_units(16.0, 2.0)
+    4.0
+    """
+    return _in_units(noise_variance, scale, f"noise_variance={noise_variance:g}", of)
+
+
+def prior_in_units(prior: InverseGamma, scale: float, of: str = "y") -> InverseGamma:
+    """Prior of that variance.
+
+    Parameters
+    ----------
+    prior : InverseGamma
+        In the unit of the user, squared.
+    scale : float
+        The unit.
+    of : str, default="y"
+        What the user calls the targets, for the message.
+
+    Returns
+    -------
+    InverseGamma
+        The prior; a ValueError where float64 cannot hold both.
+
+    Examples
+    --------
+    >>> prior_in_units(InverseGamma(3.0, 16.0), 2.0)
+    InverseGamma(g=3.0, h=4.0)
+    """
+    if prior.h == 0:
+        return prior
+    named = f"the scale h={prior.h:g} of noise_prior"
+    return InverseGamma(prior.g, _in_units(prior.h, scale, named, of))
+
+
+def _in_units(variance: float, scale: float, named: str, of: str) -> float:
+    found = float(np.float64(variance) ** 0.5 / scale) ** 2
+    if not SMALLEST_NOISE <= found <= _LARGEST_NOISE:
+        raise ValueError(
+            f"{named} is out of proportion to {of}, whose values spread over about {scale:.0e}: "
+            "float64 cannot hold both."
+        )
+    return found
 
 
 def _out_of_range(value: float) -> str:

@@ -221,7 +221,7 @@ def _with_tail(whole: Plan) -> Plan:
     else:
         own = plan(whole.name, (n,), len(whole.steps) - cut, whole.mode)
         details = slice(whole.scaling, whole.scaling + n - own.scaling)
-        tail = Tail(cut, own.tail.matrix, slice(0, own.scaling), details)  # type: ignore[union-attr]
+        tail = Tail(cut, analyze(own, np.eye(n)), slice(0, own.scaling), details)
     return replace(whole, tail=tail)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,7 +22,7 @@ __all__ = ["PartialDCT", "PartialHadamard", "Sensing"]
 
 
 @dataclass(frozen=True)
-class _Partial:
+class _Partial(ABC):
     """Some rows of an orthonormal transform, drawn at random."""
 
     shape: Any
@@ -107,11 +108,13 @@ class _Partial:
             found *= signs
         return found[0] if y.ndim == 1 else found
 
+    @abstractmethod
     def _forth(self, signals: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Transform signals (k, *shape)."""
 
+    @abstractmethod
     def _back(self, coefficients: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        """Transform back, by the transpose."""
 
 
 @dataclass(frozen=True)
