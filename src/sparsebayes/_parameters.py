@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 _DICTIONARIES = ("Bias", "Kernel", "Linear", "Operator", "StationaryWavelet", "Union", "Wavelet")
-_HYPERPRIORS = ("Flat", "InverseGamma", "Smoothness")
+_HYPERPRIORS = ("Flat", "Gamma", "InverseGamma", "Smoothness")
 _LIKELIHOODS = ("Bernoulli", "Gaussian", "Multinomial", "Poisson")
 _LONGEST_ARRAY = 1000
 

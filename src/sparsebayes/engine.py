@@ -315,6 +315,7 @@ def screen(
     else:
         X = np.zeros((0, len(quad.g)))
         S, Q = diag.copy(), quad.g / noise_var
+    some_spanned = False
     if quad.group > 1:
         S, q2 = _directions(quad, X, Q, noise_var, collinear)
         s = S
@@ -322,9 +323,12 @@ def screen(
         spanned = np.logical_not(S > collinear * diag)
         S /= noise_var
         s, q2 = S, np.einsum("ij,ij->i", Q, Q)
-        if np.logical_or.reduce(spanned):
+        some_spanned = bool(np.logical_or.reduce(spanned))
+        if some_spanned:
             s, q2 = np.where(spanned, 1.0, S), np.where(spanned, 0.0, q2)
     v = best_variance(hyperprior, s, q2, noise_var, n_targets)
+    if some_spanned:
+        v[spanned] = 0.0  # whatever the prior would make of them
     gains = gain(hyperprior, s, q2, v, noise_var, n_targets)
     if state.active.size:
         s_a, q2_a = without_self(state.v, state.white)

@@ -6,17 +6,20 @@ which variance ``v`` is best, counting ``v = 0`` ("out of the model") as worth n
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._cubics import bracketed_root
+from sparsebayes._hyperprior import Flat, Hyperprior, LogDerivatives, lets_out
+from sparsebayes.gamma_prior import Gamma
 from sparsebayes.noise_priors import InverseGamma, smoothness_log_normalizer
 
 FloatArray = NDArray[np.float64]
 
 __all__ = [
     "Flat",
+    "Gamma",
     "Hyperprior",
     "InverseGamma",
     "LogDerivatives",
@@ -25,43 +28,9 @@ __all__ = [
     "gain",
 ]
 
-_LEAST_S = 1e-100  # a sparsity of zero is rounding; its square must not underflow
 _LOWEST = 1e-4  # variances sought for atoms of several columns, relative to what a column wants
 _GRID = 32
 _SECTIONS = 26  # a bracket of a few 1e-6: the gain is right to its square
-_ROOT_STEPS = 60  # a bracketed Newton search on a cubic needs about ten; bisection alone fifty
-
-
-class LogDerivatives(NamedTuple):
-    """Derivatives of ``log_density`` for each atom, with u = log v and rho = log noise."""
-
-    u: FloatArray
-    uu: FloatArray
-    rho: FloatArray
-    u_rho: FloatArray
-    rho_rho: FloatArray
-
-
-@runtime_checkable
-class Hyperprior(Protocol):
-    """What a solver asks of a hyperprior; all methods are vectorised over atoms.
-
-    Variances are those of atoms of unit norm, so that ``v / noise_var`` is a signal to noise ratio.
-    """
-
-    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
-        """Log density at ``v >= 0`` relative to ``v = 0``, where it is zero."""
-        ...
-
-    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
-        """First and second derivatives of ``log_density``; of length one where all are equal."""
-        ...
-
-    def best_variance(
-        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
-    ) -> FloatArray:
-        """Return the variance that maximises ``gain``, zero where no variance gains anything."""
-        ...
 
 
 def gain(
@@ -90,7 +59,8 @@ def gain(
     n_targets : int, default=1
         Number of targets that share the atoms.
     v_now : ndarray of shape (k,) or 0.0, default=0.0
-        Variances to compare with; by default the atoms are out of the model.
+        Variances to compare with; by default the atoms are out of the model. Under a prior that
+        lets none out, any variance gains infinitely much over that.
 
     Returns
     -------
@@ -140,6 +110,8 @@ def _worth(
     likelihood *= 0.5
     if not isinstance(hyperprior, Flat):
         likelihood += hyperprior.log_density(v, noise_var)
+        if not lets_out(hyperprior):
+            return np.where(v > 0, np.inf, 0.0)
     return likelihood
 
 
@@ -151,13 +123,24 @@ def _shared_gain(
     noise_var: float,
     v_now: FloatArray | float,
 ) -> FloatArray:
-    """The same for atoms of several columns: a sum over directions."""
+    """The same for atoms of several columns."""
     now = np.broadcast_to(np.asarray(v_now, dtype=np.float64), v.shape)
+    prior = hyperprior.log_density(v, noise_var)
+    some = v != now  # out of the model both times, a prior may be minus infinity both times
+    prior[some] -= hyperprior.log_density(now[some], noise_var)
+    prior[~some] = 0.0
+    return _shared_evidence(s, q2, v, now) + prior
+
+
+def _shared_evidence(
+    s: FloatArray, q2: FloatArray, v: FloatArray, now: FloatArray | float
+) -> FloatArray:
+    """What the log evidence gains by variances ``v`` over ``now``: a sum over directions."""
+    now = np.broadcast_to(np.asarray(now, dtype=np.float64), v.shape)
     change, before = (v - now)[:, None], 1.0 + now[:, None] * s
     after = 1.0 + v[:, None] * s
-    likelihood = 0.5 * (q2 * change / (before * after) - np.log(after / before)).sum(axis=1)
-    prior = hyperprior.log_density(v, noise_var) - hyperprior.log_density(now, noise_var)
-    return np.asarray(likelihood + prior)
+    worth = 0.5 * (q2 * change / (before * after) - np.log(after / before)).sum(axis=1)
+    return np.asarray(worth)
 
 
 def best_variance(
@@ -194,14 +177,23 @@ def best_variance(
     """
     if s.ndim == 1:
         return hyperprior.best_variance(s, q2, noise_var, n_targets)
-    # No direction wants more than its own flat optimum, so the best is below the largest of them.
-    optima = Flat().best_variance(s.ravel(), q2.ravel(), noise_var).reshape(s.shape)
-    ceiling = optima.max(axis=1)
-    floor = np.where(optima > 0, optima, np.inf).min(axis=1)
     best = np.zeros(len(s))
+    if isinstance(hyperprior, Gamma) and hyperprior.b > 0:
+        # A direction, with its share of the prior, rises to its first maximum and falls from its
+        # last; so the sum has its maximum in between. Directions in the span have no say.
+        known = s > 0
+        count = known.sum(axis=1, keepdims=True) * np.ones_like(s)
+        ends = hyperprior.maxima(s.ravel(), (count * q2).ravel(), np.maximum(count, 1.0).ravel())
+        floor = np.where(known, ends[0].reshape(s.shape), np.inf).min(axis=1)
+        ceiling = np.where(known, ends[1].reshape(s.shape), 0.0).max(axis=1)
+    else:
+        # No direction wants more than its own flat optimum, so the best is below the largest.
+        optima = Flat().best_variance(s.ravel(), q2.ravel(), noise_var).reshape(s.shape)
+        ceiling = optima.max(axis=1)
+        floor = _LOWEST * np.where(optima > 0, optima, np.inf).min(axis=1)
     some = np.flatnonzero(ceiling > 0)
     if some.size:
-        ends = _LOWEST * floor[some], ceiling[some]
+        ends = floor[some], ceiling[some]
         best[some] = _shared_maximum(hyperprior, s[some], q2[some], ends, noise_var)
     return best
 
@@ -217,7 +209,7 @@ def _shared_maximum(
     grid = np.linspace(np.log(ends[0]), np.log(ends[1]), _GRID)  # (grid, k)
 
     def worth(v: FloatArray) -> FloatArray:
-        return _shared_gain(hyperprior, s, q2, v, noise_var, 0.0)
+        return _shared_evidence(s, q2, v, 0.0) + hyperprior.log_density(v, noise_var)
 
     peak = np.stack([worth(np.exp(u)) for u in grid]).argmax(axis=0)
     each = np.arange(len(s))
@@ -228,45 +220,7 @@ def _shared_maximum(
         rising = worth(np.exp(right)) > worth(np.exp(left))
         low, high = np.where(rising, left, low), np.where(rising, high, right)
     v = np.exp(0.5 * (low + high))
-    return np.where(worth(v) > 0, v, 0.0)
-
-
-_ZERO = np.zeros(1)
-_NO_DERIVATIVES = LogDerivatives(_ZERO, _ZERO, _ZERO, _ZERO, _ZERO)
-
-
-@dataclass(frozen=True)
-class Flat:
-    """Every variance equally likely: the relevance vector machine of the papers.
-
-    Alone, an atom orthogonal to the others enters whenever its z-score exceeds one; with a
-    dictionary that can span the data this overfits, and :class:`Smoothness` is the remedy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Flat().best_variance(np.array([2.0]), np.array([10.0]), noise_var=1.0)
-    array([2.])
-    """
-
-    def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
-        """Return zero: flat."""
-        return np.zeros_like(v)
-
-    def log_derivatives(self, v: FloatArray, noise_var: float) -> LogDerivatives:
-        """Return zeros, to be broadcast."""
-        return _NO_DERIVATIVES
-
-    def best_variance(
-        self, s: FloatArray, q2: FloatArray, noise_var: float, n_targets: int = 1
-    ) -> FloatArray:
-        """Return ``max(q2 / T - s, 0) / s**2`` (T&F eq. 20)."""
-        s = np.maximum(s, _LEAST_S)
-        v = q2 / (n_targets * s) if n_targets > 1 else q2 / s
-        v -= 1.0
-        np.maximum(v, 0.0, out=v)
-        v /= s
-        return v
+    return np.where(worth(v) > 0, v, 0.0) if lets_out(hyperprior) else v
 
 
 @dataclass(frozen=True)
@@ -391,19 +345,4 @@ def _first_root(
             break
         high = np.where(short, 4 * high, high)
 
-    low = start.copy()
-    a = start.copy()
-    for _ in range(_ROOT_STEPS):
-        value = cubic(a)
-        low = np.where(value > 0, a, low)
-        high = np.where(value <= 0, a, high)
-        slope_here = (3 * b3 * a + 2 * b2) * a + b1
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton = a - value / slope_here
-        inside = (newton >= low) & (newton <= high)
-        step = np.where(inside, newton, np.sqrt(low) * np.sqrt(high))
-        if np.all(~exists | (np.abs(step - a) <= 1e-14 * a)):
-            a = step
-            break
-        a = step
-    return a, exists
+    return bracketed_root((b3, b2, b1, b0), start, high, exists), exists
