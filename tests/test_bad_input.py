@@ -131,7 +131,7 @@ WRONG = {
 }
 WRONG_KERNEL = {
     "kernel": ["gauss", 5, None, Kernel],
-    "gamma": ["wide", -1.0, 0.0, np.nan, None, [1.0, 2.0], "evidence", True],
+    "gamma": ["wide", -1.0, 0.0, np.nan, None, [1.0, 2.0], True],
     "degree": [-1, 2.5, "two"],
     "coef0": [np.inf, "zero", None],
     "kernel_params": [5, [("a", 1)], {"sigma": 1.0}],

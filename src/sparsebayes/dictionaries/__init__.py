@@ -5,7 +5,7 @@ at any rows. Dictionaries are added with ``+``. To write one of your own, see th
 `Dictionary` and `Atoms`; for atoms that are a fast transform, also `Products`.
 """
 
-from sparsebayes.dictionaries._protocol import Atoms, Dictionary, Products
+from sparsebayes.dictionaries._protocol import Atoms, Dictionary, Products, Tunable
 from sparsebayes.dictionaries.bias import Bias
 from sparsebayes.dictionaries.kernels import Kernel
 from sparsebayes.dictionaries.linear import Linear
@@ -22,6 +22,7 @@ __all__ = [
     "Operator",
     "Products",
     "StationaryWavelet",
+    "Tunable",
     "Union",
     "Wavelet",
     "atoms_from_spec",

@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import kernel_metrics
 
 from sparsebayes.dictionaries._protocol import Floats, Matrix, Positions, is_sparse
 from sparsebayes.dictionaries._rows import first_occurrences, variance
+from sparsebayes.dictionaries._width_bounds import starting_widths
 from sparsebayes.dictionaries.kernel_functions import DENSE_ONLY, WITH_GAMMA, WITHOUT_GAMMA
 
 # A name, a function K(X, Z), or a kernel object of sklearn.gaussian_process.
@@ -20,7 +21,7 @@ KernelLike: TypeAlias = Any
 
 OWN = WITH_GAMMA | WITHOUT_GAMMA
 _ALIASES = {"polynomial": "poly"}
-_LEARNED = ("evidence", "ard")
+LEARNED = ("evidence", "ard")  # words for a gamma that a fit learns: one, or one per input
 
 
 def is_gp_kernel(kernel: KernelLike) -> bool:
@@ -79,14 +80,12 @@ def checked_gamma(
     gamma: Any, kernel: KernelLike, X: Matrix, sample_weight: Floats | None
 ) -> float | Floats | None:
     d = X.shape[1]
-    allowed = "gamma must be a positive number, one number per input, 'scale' or 'auto'"
+    allowed = (
+        "gamma must be a positive number, one number per input, 'scale', 'auto', 'evidence' "
+        "or 'ard'"
+    )
     if isinstance(gamma, str):
-        if gamma in _LEARNED:
-            raise ValueError(
-                f"gamma={gamma!r}: learning the width is not available in this version; "
-                "give gamma a number, or choose it with GridSearchCV"
-            )
-        if gamma not in ("scale", "auto"):
+        if gamma not in ("scale", "auto", *LEARNED):
             raise ValueError(f"{allowed}, but it is {gamma!r}")
     elif isinstance(gamma, (bool, np.bool_)) or gamma is None:
         raise TypeError(f"{allowed}, but it is {gamma!r}")
@@ -94,6 +93,8 @@ def checked_gamma(
     if isinstance(gamma, str):
         if not used:
             return None
+        if gamma == "ard":
+            return starting_widths(X, sample_weight)
         return 1.0 / d if gamma == "auto" else _scale_gamma(X, sample_weight)
     try:
         values = np.asarray(gamma, dtype=np.float64)
@@ -110,6 +111,32 @@ def checked_gamma(
     if kernel not in WITH_GAMMA:
         raise ValueError(f"kernel {kernel!r} takes one gamma, not one per input")
     return values.copy()
+
+
+def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -> str:
+    """What a fit shall learn of the kernel: "", "evidence" or "ard"."""
+    if not isinstance(gamma, str) or gamma not in LEARNED:
+        return ""
+    if is_gp_kernel(kernel):
+        if kernel.theta.size:
+            return gamma
+        reason = f"all parameters of {kernel} are fixed"
+    elif not isinstance(kernel, str):
+        reason = (
+            "a kernel function has no derivatives in its width; use a kernel's name or an object "
+            "of sklearn.gaussian_process.kernels"
+        )
+    elif kernel == "precomputed":
+        reason = "a precomputed kernel matrix has no width; use a kernel's name and give the inputs"
+    elif kernel not in WITH_GAMMA and not _takes_gamma(kernel):
+        reason = f"kernel {kernel!r} has no width"
+    elif "gamma" in params:
+        reason = f"kernel_params has a gamma of {params['gamma']!r}"
+    elif gamma == "ard" and kernel not in WITH_GAMMA:
+        reason = f"kernel {kernel!r} takes one gamma, not one per input; use gamma='evidence'"
+    else:
+        return gamma
+    raise ValueError(f"gamma={gamma!r} has nothing to learn: {reason}")
 
 
 def _takes_gamma(name: str) -> bool:

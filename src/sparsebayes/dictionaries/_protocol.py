@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -52,6 +52,33 @@ class Atoms(Protocol):
 
     def to_spec(self) -> tuple[Spec, Arrays]:
         """Describe the atoms by a JSON-able dict with a "kind", and named arrays."""
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """Atoms with parameters to learn, such as the width of a kernel.
+
+    What is learned are logarithms of positive parameters, `theta`, empty where nothing is. A fit
+    asks for derivatives only contracted with a matrix, so no array is larger than atoms at rows.
+    """
+
+    @property
+    def theta(self) -> Floats:
+        """Logarithms of the parameters to learn, shape (P,)."""
+
+    @property
+    def bounds(self) -> Floats:
+        """Lowest and highest value of each entry of `theta`, shape (P, 2)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the parameters, such as "gamma[0]", for reports."""
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """The same atoms with other parameters."""
+
+    def pullback(self, X: Matrix, D: Floats) -> Floats:
+        """Sums over D[n, m] times the derivative of atom m at row n in `theta`, shape (P,)."""
 
 
 @runtime_checkable
@@ -128,6 +155,18 @@ def positions(indices: ArrayLike, size: int) -> Positions:
         return np.empty(0, dtype=np.intp)
     kept: Positions = np.arange(size, dtype=np.intp)[chosen.ravel()]
     return kept
+
+
+def checked_theta(theta: ArrayLike, labels: tuple[str, ...]) -> Floats:
+    """`theta` as floats, refused unless it has one number for each label and exp(theta) is one."""
+    values = np.asarray(theta, dtype=np.float64)
+    if values.shape != (len(labels),):
+        raise ValueError(f"theta has shape {values.shape}, but the parameters are {labels}")
+    with np.errstate(over="ignore", under="ignore"):
+        usable = np.isfinite(values) & np.isfinite(np.exp(values)) & (np.exp(values) > 0)
+    if not usable.all():
+        raise ValueError(f"theta must be logarithms of positive numbers, but it is {values}")
+    return values
 
 
 def check_columns(X: Matrix, n_features: int | None) -> None:

@@ -100,3 +100,25 @@ def variance(X: Matrix, sample_weight: Floats | None) -> float | None:
         mean = (w @ X).sum() / total
         spread = (w @ (X - mean) ** 2).sum()
     return float(spread / total)
+
+
+def column_variances(X: Matrix, sample_weight: Floats | None) -> Floats:
+    """Variance of each column of X, (d,), each weight that many copies of its row."""
+    w = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    if not w.all():
+        X, w = X[w > 0], w[w > 0]
+    share = w / w.sum()
+    # As for all entries, a constant must not get a variance by rounding.
+    low, high = X.min(axis=0), X.max(axis=0)
+    if is_sparse(X):
+        X = _canonical(X)
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+        weights, d = np.repeat(share, np.diff(X.indptr)), X.shape[1]
+        mean = np.bincount(X.indices, weights * X.data, minlength=d)
+        stored = np.bincount(X.indices, weights, minlength=d)
+        squares = np.bincount(X.indices, weights * (X.data - mean[X.indices]) ** 2, minlength=d)
+        spread = squares + (1.0 - stored) * mean**2
+    else:
+        mean = share @ X
+        spread = share @ (X - mean) ** 2
+    return np.where(low == high, 0.0, np.maximum(spread, 0.0))

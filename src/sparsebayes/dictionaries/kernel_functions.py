@@ -20,8 +20,8 @@ from sparsebayes.dictionaries._protocol import Floats, Matrix, is_sparse
 
 _CACHED = 1 << 16  # entries of a block of our own formulas: half a megabyte
 _LARGEST = 1 << 20  # entries of any block, and of those of other people's kernels
-_FEW_INPUTS = 3  # up to here exact differences cost no more than a matrix product
-_SPREAD = 500.0  # |z|^2 up to which |x|^2 + |z|^2 - 2 x.z is right to 1e-12
+FEW_INPUTS = 3  # up to here exact differences cost no more than a matrix product
+SPREAD = 500.0  # |z|^2 up to which |x|^2 + |z|^2 - 2 x.z is right to 1e-12
 _LOWEST = -708.0  # exp below this is subnormal, which takes ten times as long
 _FLOOR = np.exp(np.full(8, _LOWEST))[0]
 
@@ -70,7 +70,8 @@ class Formula:
 # --- shared by several kernels ---------------------------------------------------------------
 
 
-def _scaled(X: Matrix, scale: float | Floats) -> Matrix:
+def scaled(X: Matrix, scale: float | Floats) -> Matrix:
+    """Columns of X, dense or CSR, times `scale`."""
     if not is_sparse(X):
         return X * scale
     X = X.copy()
@@ -78,7 +79,8 @@ def _scaled(X: Matrix, scale: float | Floats) -> Matrix:
     return X
 
 
-def _squared_norms(X: Matrix) -> Floats:
+def squared_norms(X: Matrix) -> Floats:
+    """Sums of squares of the rows, (n,)."""
     squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
     return np.asarray(squares, dtype=np.float64).ravel()
 
@@ -91,7 +93,8 @@ def _product(left: Matrix, right: Matrix, out: Floats) -> None:
         np.matmul(left, right.T, out=out)
 
 
-def _exp(out: Floats) -> None:
+def exp_in_place(out: Floats) -> None:
+    """Exponential, in place, that is zero instead of subnormal."""
     if out.min() < _LOWEST:
         np.maximum(out, _LOWEST, out=out)
         np.exp(out, out=out)
@@ -101,7 +104,8 @@ def _exp(out: Floats) -> None:
         np.exp(out, out=out)
 
 
-def _refuse_overflow(name: str, out: Floats) -> None:
+def refuse_overflow(name: str, out: Floats) -> None:
+    """Raise a ValueError where a kernel's values left the range of float64."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = out.sum()
     if not np.isfinite(total):
@@ -114,30 +118,30 @@ def _refuse_overflow(name: str, out: Floats) -> None:
 # --- kernels of the distance -----------------------------------------------------------------
 
 
-def _minus_squared_distance(
+def minus_squared_distance(
     Z: Matrix, gamma: float | Floats, sparse: bool, finish: Callable[[Floats], None]
 ) -> Formula:
     """`finish` of -sum_k gamma_k (x_k - z_k)^2."""
     root = np.sqrt(gamma)
     if sparse:
-        V = _scaled(Z, root)
-        norms = _squared_norms(V)
+        V = scaled(Z, root)
+        norms = squared_norms(V)
 
         def fill_sparse(U: Matrix, V: Matrix, out: Floats) -> None:
             _product(U, V, out)
             np.multiply(out, 2.0, out=out)
-            np.subtract(out, _squared_norms(U)[:, None], out=out)
+            np.subtract(out, squared_norms(U)[:, None], out=out)
             np.subtract(out, norms, out=out)
             np.minimum(out, 0.0, out=out)
             finish(out)
 
-        return Formula(lambda X: _scaled(X, root), V, fill_sparse)
+        return Formula(lambda X: scaled(X, root), V, fill_sparse)
 
     # Distances do not change when both move, and those of inputs near the origin do not cancel.
     origin = Z.mean(axis=0)
     V = (Z - origin) * root
-    norms = _squared_norms(V)
-    if Z.shape[1] <= _FEW_INPUTS or norms.max() > _SPREAD:
+    norms = squared_norms(V)
+    if Z.shape[1] <= FEW_INPUTS or norms.max() > SPREAD:
         one = np.ndim(gamma) == 0  # differences of the inputs as they are have no rounding at all
 
         def fill_exact(U: Floats, V: Floats, out: Floats) -> None:
@@ -152,7 +156,7 @@ def _minus_squared_distance(
         U = np.empty((X.shape[0], X.shape[1] + 2))
         np.subtract(X, origin, out=U[:, 2:])
         U[:, 2:] *= root
-        U[:, 0] = -_squared_norms(U[:, 2:])
+        U[:, 0] = -squared_norms(U[:, 2:])
         U[:, 1] = 1.0
         U[:, 2:] *= 2.0
         return U
@@ -167,7 +171,7 @@ def _minus_squared_distance(
 
 
 def _rbf(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
-    return _minus_squared_distance(Z, gamma, sparse, _exp)
+    return minus_squared_distance(Z, gamma, sparse, exp_in_place)
 
 
 def _tps(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
@@ -179,12 +183,15 @@ def _tps(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
         with np.errstate(over="ignore", invalid="ignore"):
             np.multiply(out, logs, out=out)
         np.multiply(out, 0.5, out=out)
-        _refuse_overflow("tps", out)
+        refuse_overflow("tps", out)
 
-    return _minus_squared_distance(Z, gamma, sparse, finish)
+    return minus_squared_distance(Z, gamma, sparse, finish)
 
 
-def _laplacian(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
+def minus_manhattan_distance(
+    Z: Matrix, gamma: float | Floats, sparse: bool, finish: Callable[[Floats], None]
+) -> Formula:
+    """`finish` of -sum_k gamma_k |x_k - z_k|."""
     one = np.ndim(gamma) == 0
 
     def fill(U: Matrix, V: Matrix, out: Floats) -> None:
@@ -193,16 +200,20 @@ def _laplacian(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
         else:
             cdist(U, V, "cityblock", out=out)
         np.multiply(out, -gamma if one else -1.0, out=out)
-        _exp(out)
+        finish(out)
 
-    left: Callable[[Matrix], Matrix] = (lambda X: X) if one else (lambda X: _scaled(X, gamma))
+    left: Callable[[Matrix], Matrix] = (lambda X: X) if one else (lambda X: scaled(X, gamma))
     return Formula(left, left(sp.csr_matrix(Z) if sparse else Z), fill, symmetric=not sparse)
+
+
+def _laplacian(Z: Matrix, gamma: float | Floats, sparse: bool) -> Formula:
+    return minus_manhattan_distance(Z, gamma, sparse, exp_in_place)
 
 
 # --- kernels of the inner product ------------------------------------------------------------
 
 
-def _inner(
+def inner(
     Z: Matrix, scale: float | Floats, finish: Callable[[Floats], None], symmetric: bool = False
 ) -> Formula:
     """`finish` of sum_k scale_k x_k z_k."""
@@ -213,24 +224,25 @@ def _inner(
             finish(out)
 
     plain = np.ndim(scale) == 0 and scale == 1.0
-    left = (lambda X: X) if plain else (lambda X: _scaled(X, scale))
+    left = (lambda X: X) if plain else (lambda X: scaled(X, scale))
     return Formula(left, Z, fill, symmetric)
 
 
 def _linear(Z: Matrix) -> Formula:
-    return _inner(Z, 1.0, lambda out: _refuse_overflow("linear", out))
+    return inner(Z, 1.0, lambda out: refuse_overflow("linear", out))
 
 
 def _poly(Z: Matrix, gamma: float | Floats, degree: int, coef0: float) -> Formula:
     def finish(out: Floats) -> None:
         np.add(out, coef0, out=out)
-        _power(out, degree)
-        _refuse_overflow("poly", out)
+        power(out, degree)
+        refuse_overflow("poly", out)
 
-    return _inner(Z, gamma, finish)
+    return inner(Z, gamma, finish)
 
 
-def _power(out: Floats, degree: int) -> None:
+def power(out: Floats, degree: int) -> None:
+    """Raise `out` to a power, in place."""
     # By squaring: np.power takes twenty times as long as a product.
     if degree == 0:
         out.fill(1.0)
@@ -247,12 +259,12 @@ def _sigmoid(Z: Matrix, gamma: float | Floats, coef0: float, sparse: bool) -> Fo
         np.add(out, coef0, out=out)
         np.tanh(out, out=out)
 
-    return _inner(Z, gamma, finish, symmetric=not sparse)
+    return inner(Z, gamma, finish, symmetric=not sparse)
 
 
 def _cosine(Z: Matrix) -> Formula:
     def unit(X: Matrix) -> Matrix:
-        norms = np.sqrt(_squared_norms(X))
+        norms = np.sqrt(squared_norms(X))
         shrink = 1.0 / np.where(norms > 0, norms, 1.0)
         return sp.diags(shrink, format="csr") @ X if is_sparse(X) else X * shrink[:, None]
 
@@ -283,7 +295,7 @@ def _lspline(Z: Matrix, gamma: float | Floats) -> Formula:
                 factor *= low
                 factor += 1.0
                 out *= factor
-        _refuse_overflow("lspline", out)
+        refuse_overflow("lspline", out)
 
     return Formula(lambda X: X * root, Z * root, fill, symmetric=True)
 

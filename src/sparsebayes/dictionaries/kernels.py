@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 
+from sparsebayes.dictionaries._gp_derivatives import pull_theta, theta_labels
 from sparsebayes.dictionaries._kernel_parameters import (
     OWN,
     KernelLike,
@@ -23,6 +25,7 @@ from sparsebayes.dictionaries._kernel_parameters import (
     checked_degree,
     checked_gamma,
     checked_kernel,
+    checked_learned,
     checked_params,
     distinct_columns,
     is_gp_kernel,
@@ -36,6 +39,7 @@ from sparsebayes.dictionaries._protocol import (
     Positions,
     Spec,
     check_columns,
+    checked_theta,
     is_sparse,
     positions,
     room,
@@ -43,6 +47,8 @@ from sparsebayes.dictionaries._protocol import (
     spec_positions,
     spec_value,
 )
+from sparsebayes.dictionaries._width_bounds import width_bounds
+from sparsebayes.dictionaries.kernel_derivatives import pull_widths
 from sparsebayes.dictionaries.kernel_functions import WITH_GAMMA, Formula, foreign, formula
 from sparsebayes.dictionaries.linear import PrecomputedAtoms
 
@@ -72,10 +78,13 @@ class Kernel(Addable, BaseEstimator):
         - an object of :mod:`sklearn.gaussian_process.kernels`, used as it is.
 
         A kernel need not be positive definite, nor symmetric.
-    gamma : float, array of shape (n_features,), "scale" or "auto", default="scale"
+    gamma : float, array of shape (n_features,), or a word, default="scale"
         Inverse squared width, or one for each input ("rbf", "laplacian", "poly", "sigmoid",
         "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is
-        ``1 / n_features``.
+        ``1 / n_features``. A fit learns it from the data where it is ``"evidence"``, from the
+        value of "scale" on, or ``"ard"``, one for each input, from ``1 / (n_features * var(x_k))``
+        on; an input that is constant then has zero. For a kernel object either word means its own
+        parameters, those that are not fixed, from their values on and within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -144,6 +153,7 @@ class Kernel(Addable, BaseEstimator):
         kernel = checked_kernel(self.kernel)
         params = checked_params(self.kernel_params, kernel)
         degree, coef0 = checked_degree(self.degree), checked_coef0(self.coef0)
+        learned = checked_learned(self.gamma, kernel, params)
         gamma = checked_gamma(self.gamma, kernel, X, sample_weight)
         if isinstance(kernel, str) and kernel == "precomputed":
             if self.centers is not None:
@@ -154,7 +164,11 @@ class Kernel(Addable, BaseEstimator):
         refuse_sparse(kernel, X)
         centers, index, count = checked_centers(self.centers, gamma, X, sample_weight, random_state)
         refuse_sparse(kernel, centers)
-        return KernelAtoms(kernel, gamma, degree, coef0, params, centers, index, count)
+        atoms = KernelAtoms(kernel, gamma, degree, coef0, params, centers, index, count)
+        if not learned:
+            return atoms
+        limits = None if gamma is None else width_bounds(X, sample_weight, gamma)
+        return replace(atoms, learned=learned, limits=limits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +184,8 @@ class KernelAtoms:
     index: Positions = field(repr=False)  # (M,)
     count: int
     orthonormal: bool = False
+    learned: str = ""  # what a fit is to learn: nothing, "evidence" or "ard"
+    limits: Floats | None = field(default=None, repr=False)  # (P, 2) of the log widths to learn
 
     @property
     def size(self) -> int:
@@ -180,6 +196,75 @@ class KernelAtoms:
     def n_features_in(self) -> int:
         """Columns that X must have."""
         return int(self.centers.shape[1])
+
+    @property
+    def theta(self) -> Floats:
+        """Logarithms of the widths to learn, or theta of a kernel object: (P,), empty if none."""
+        if not self.learned:
+            return np.empty(0)
+        if self.gamma_ is None:
+            return np.array(self.kernel.theta, dtype=np.float64)
+        widths = np.atleast_1d(np.asarray(self.gamma_, dtype=np.float64))
+        return np.log(widths[widths > 0])
+
+    @property
+    def bounds(self) -> Floats:
+        """Lowest and highest theta, (P, 2)."""
+        if not self.learned:
+            return np.empty((0, 2))
+        if self.limits is not None:
+            return self.limits
+        with np.errstate(divide="ignore"):  # a lower bound of zero
+            return np.array(self.kernel.bounds, dtype=np.float64)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the entries of theta."""
+        if not self.learned:
+            return ()
+        if self.gamma_ is None:
+            return theta_labels(self.kernel)
+        if np.ndim(self.gamma_) == 0:
+            return ("gamma",)
+        return tuple(f"gamma[{k}]" for k in np.flatnonzero(self.gamma_))
+
+    def with_theta(self, theta: ArrayLike) -> KernelAtoms:
+        """The same centers with other widths."""
+        values = checked_theta(theta, self.labels)
+        if not self.learned:
+            return self
+        if self.gamma_ is None:
+            return replace(self, kernel=self.kernel.clone_with_theta(values))
+        if np.ndim(self.gamma_) == 0:
+            return replace(self, gamma_=float(np.exp(values[0])))
+        gamma = np.array(self.gamma_)
+        gamma[gamma > 0] = np.exp(values)
+        return replace(self, gamma_=gamma)
+
+    def pullback(self, X: Matrix, D: Floats) -> Floats:
+        """Sums over D (n, M) times derivatives of the kernel in theta, (P,)."""
+        check_columns(X, self.n_features_in)
+        refuse_sparse(self.kernel, X)
+        if D.shape != (X.shape[0], self.size):
+            raise ValueError(f"D has shape {D.shape}, not {(X.shape[0], self.size)}")
+        theta = self.theta
+        if theta.size == 0 or D.size == 0:
+            return np.zeros(theta.size)
+        if self.gamma_ is None:
+            return pull_theta(self.kernel, X, D, self.centers)
+        if self.kernel not in WITH_GAMMA:  # chi2: exp(-gamma distance), as of scikit-learn
+            K = self.evaluate(X)
+            return np.array([np.vdot(D, xlogy(K, K))])
+        pulled = pull_widths(
+            self.kernel,
+            X,
+            D,
+            self.centers,
+            gamma=self.gamma_,
+            degree=self.degree,
+            coef0=self.coef0,
+        )
+        return pulled[np.atleast_1d(self.gamma_) > 0]
 
     def evaluate(self, X: Matrix, out: Floats | None = None) -> Floats:
         """Kernel values of the rows of X and the centers, (n, M); in `out` where it is given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -20,7 +20,9 @@ from sparsebayes.dictionaries._protocol import (
     Matrix,
     Positions,
     Spec,
+    Tunable,
     check_columns,
+    checked_theta,
     is_dictionary,
     is_sparse,
     positions,
@@ -178,6 +180,48 @@ class UnionAtoms:
         """Number of atoms."""
         return len(self.index)
 
+    @property
+    def theta(self) -> Floats:
+        """Logarithms of the parameters to learn, of one part after the other."""
+        return np.concatenate([np.empty(0)] + [part.theta for part in self._tunable])
+
+    @property
+    def bounds(self) -> Floats:
+        """Lowest and highest theta, (P, 2)."""
+        return np.concatenate([np.empty((0, 2))] + [part.bounds for part in self._tunable])
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the parameters, with the number of their part as in `Union.get_params`."""
+        return tuple(
+            f"{k}__{label}"
+            for k, part in enumerate(self.parts)
+            if isinstance(part, Tunable)
+            for label in part.labels
+        )
+
+    @property
+    def _tunable(self) -> list[Tunable]:
+        return [part for part in self.parts if isinstance(part, Tunable)]
+
+    def with_theta(self, theta: ArrayLike) -> UnionAtoms:
+        """The same atoms with other parameters."""
+        values = checked_theta(theta, self.labels)
+        parts, start = [], 0
+        for part in self.parts:
+            if isinstance(part, Tunable):
+                stop = start + len(part.theta)
+                part, start = part.with_theta(values[start:stop]), stop
+            parts.append(part)
+        return replace(self, parts=tuple(parts))
+
+    def pullback(self, X: Matrix, D: Floats) -> Floats:
+        """Sums over D (n, M) times derivatives of the atoms in theta, (P,)."""
+        check_columns(X, self.n_features_in)
+        pairs = zip(self.parts, self.columns, strict=True)
+        pulled = [p.pullback(X, D[:, columns]) for p, columns in pairs if isinstance(p, Tunable)]
+        return np.concatenate([np.empty(0)] + pulled)
+
     def evaluate(self, X: Matrix, out: Floats | None = None) -> Matrix:
         """All atoms at the rows of X, (n, M); CSR when X is sparse and most atoms stay so."""
         check_columns(X, self.n_features_in)
@@ -203,17 +247,20 @@ class UnionAtoms:
         return 2 * kept > self.size
 
     def restrict(self, indices: ArrayLike) -> UnionAtoms:
-        """Only the atoms at `indices`, in that order; parts without any are dropped."""
+        """Only the atoms at `indices`, in that order.
+
+        Parts without any are dropped, unless there is something to learn: theta stays whole.
+        """
         chosen = positions(indices, self.size)
         owner = np.empty(self.size, dtype=np.intp)
         place = np.empty(self.size, dtype=np.intp)
         for k, columns in enumerate(self.columns):
             owner[columns] = k
             place[columns] = np.arange(len(columns))
-        parts, kept = [], []
+        parts, kept, whole = [], [], len(self.theta) > 0
         for k, part in enumerate(self.parts):
             columns = np.flatnonzero(owner[chosen] == k)
-            if len(columns):
+            if len(columns) or whole:
                 parts.append(part.restrict(place[chosen[columns]]))
                 kept.append(columns)
         return UnionAtoms(
@@ -224,7 +271,8 @@ class UnionAtoms:
         """Describe the parts; array names get the number of their part in front."""
         specs: list[Spec] = []
         arrays: Arrays = {"index": self.index}
-        for k, (part, columns) in enumerate(zip(self.parts, self.columns, strict=True)):
+        pairs = zip(self.parts, self.columns, strict=True)
+        for k, (part, columns) in enumerate(pair for pair in pairs if len(pair[1])):
             spec, own = part.to_spec()
             specs.append(spec)
             arrays[f"{k}.columns"] = columns
