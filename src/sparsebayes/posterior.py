@@ -70,15 +70,39 @@ class Posterior:
         values = self.offset - self.scale * (self.center / self.norm) @ self.mean
         return float(values[0]) if self.single else values
 
-    def _through_root(self, U: FloatArray) -> FloatArray:
-        """U @ root, shape (n, m), whose rows have the variances and covariances of U @ w."""
+    def through_root(self, U: FloatArray) -> FloatArray:
+        """Take products with the root of the covariance.
+
+        Parameters
+        ----------
+        U : ndarray of shape (n, m)
+            Combinations of the weights.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            ``U @ root``, whose rows have the variances and covariances of U @ w.
+        """
         return U * self.root if self.root.ndim == 1 else U @ self.root
 
     def _shaped(self, values: FloatArray) -> FloatArray:
         return values[:, 0] if self.single else values
 
-    def _blocks(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
-        """Centered atoms of unit norm at the rows of X, a block of rows at a time."""
+    def unit_atoms(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
+        """Evaluate the atoms, centered and of unit norm, a block of rows at a time.
+
+        Parameters
+        ----------
+        X : ndarray or scipy.sparse matrix of shape (n, d)
+            Inputs.
+
+        Yields
+        ------
+        rows : slice
+            Which rows of X.
+        U : ndarray of shape (k, m)
+            Atoms there.
+        """
         n, m = int(X.shape[0]), len(self.norm)
         cells = _FAST_CELLS if has_products(self.atoms) else _BLOCK_CELLS
         step = max(1, cells // m) if m else max(n, 1)
@@ -98,7 +122,7 @@ class Posterior:
             given = sums_of_atoms(self.atoms, X, np.ascontiguousarray(own.T))
             return np.asarray(given.T - self.center @ own)
         sums = np.empty((int(X.shape[0]), weights.shape[1]))
-        for rows, U in self._blocks(X):
+        for rows, U in self.unit_atoms(X):
             sums[rows] = U @ weights
         return sums
 
@@ -154,9 +178,9 @@ class Posterior:
             std[:] = self.scale * np.sqrt(floor + self._uncorrelated(products))[:, None]
             return self.predict(X), self._shaped(std)
         mean = np.empty((n, n_targets))
-        for rows, U in self._blocks(X):
+        for rows, U in self.unit_atoms(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
-            half = self._through_root(U)
+            half = self.through_root(U)
             variance = floor + np.einsum("ij,ij->i", half, half)
             std[rows] = (self.scale * np.sqrt(variance))[:, None]
         return self._shaped(mean), self._shaped(std)
@@ -195,8 +219,8 @@ class Posterior:
         n, m = int(X.shape[0]), len(self.norm)
         half = np.empty((n, m + 1))
         half[:, m] = np.sqrt(self.offset_variance)
-        for rows, U in self._blocks(X):
-            half[rows, :m] = self._through_root(U)
+        for rows, U in self.unit_atoms(X):
+            half[rows, :m] = self.through_root(U)
         covariance = half @ half.T
         covariance.flat[:: n + 1] += self.noise_variance
         return covariance * self.scale**2

@@ -11,7 +11,9 @@ from sklearn.base import RegressorMixin
 from sparsebayes._regression import Regression, Start, regress
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
+from sparsebayes.augmentation import TrainingData, augmented, has_one_kernel
 from sparsebayes.dictionaries.linear import LinearAtoms
+from sparsebayes.estimators._augmenting import training_data
 from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, seeded
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson
@@ -28,6 +30,13 @@ __all__ = ["RVR", "SparseBayesRegressor"]
 
 class _Regressor(RegressorMixin, Fitting):
     """What both regressors do."""
+
+    _training: TrainingData | None  # of the last fit, for ``augment``
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pickles and copies are as small as the model, whatever it was fitted to.
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training"}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -72,9 +81,10 @@ class _Regressor(RegressorMixin, Fitting):
         """Fit with normal noise of one variance, estimated unless it is given."""
         rng = seeded(self.random_state)
         last = getattr(self, "_last", None)
+        targets = y.reshape(len(y), -1)
         result = regress(
             X,
-            y.reshape(len(y), -1),
+            targets,
             weights,
             dictionary,
             single=y.ndim == 1,
@@ -95,6 +105,8 @@ class _Regressor(RegressorMixin, Fitting):
             "log_posterior_": result.log_posterior,
         }
         self._keep(result.solution, posterior, fitted)
+        if has_one_kernel(posterior.atoms):
+            self._training = TrainingData(X, targets, weights)
         self._last = result
         return result.solution
 
@@ -135,7 +147,8 @@ class _Regressor(RegressorMixin, Fitting):
         return solution
 
     def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
-        for name in ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_"):
+        of_one_fit = ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_", "_training")
+        for name in of_one_fit:
             self.__dict__.pop(name, None)  # of another fit
         super()._restore(posterior, fitted)
         order: Any = slice(None)
@@ -161,7 +174,13 @@ class _Regressor(RegressorMixin, Fitting):
         covariance: FloatArray = self.posterior_.covariance
         return covariance
 
-    def predict(self, X: ArrayLike, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        augment: Any = False,
+    ) -> Any:
         """Predict the target.
 
         Parameters
@@ -173,6 +192,12 @@ class _Regressor(RegressorMixin, Fitting):
         return_cov : bool, default=False
             Whether to return the covariance of the targets, noise included; only for the Gaussian
             likelihood.
+        augment : bool, (X, y) or (X, y, sample_weight), default=False
+            Whether to add, for each row and this prediction only, an atom of the kernel that is
+            centered at the row, so that error bars grow away from the training data. For Gaussian
+            noise and models with atoms of one kernel; not with ``return_cov``. True takes the
+            training data from memory, where ``fit`` left a reference to them; a model that was
+            pickled or stored has none, and needs them given again.
 
         Returns
         -------
@@ -189,6 +214,15 @@ class _Regressor(RegressorMixin, Fitting):
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
+        data = training_data(self, augment)
+        if data is not None:
+            if return_cov:
+                raise ValueError(
+                    "return_cov and augment cannot both be asked for: each row has an augmented "
+                    "model of its own, and no covariance with other rows."
+                )
+            forecast = augmented(self.posterior_, data, X)
+            return (forecast.mean, forecast.std) if return_std else forecast.mean
         if isinstance(self.posterior_, LatentPosterior):
             if return_cov:
                 raise ValueError(
@@ -205,13 +239,15 @@ class _Regressor(RegressorMixin, Fitting):
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
-    def predict_distribution(self, X: ArrayLike) -> Any:
+    def predict_distribution(self, X: ArrayLike, augment: Any = False) -> Any:
         """Predict the distribution of the target.
 
         Parameters
         ----------
         X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
             Inputs.
+        augment : bool, (X, y) or (X, y, sample_weight), default=False
+            As in `predict`.
 
         Returns
         -------
@@ -220,6 +256,9 @@ class _Regressor(RegressorMixin, Fitting):
             ``logpmf``) and ``sample``; what the ``predictive`` of your own likelihood returns.
         """
         X = self._checked(X)
+        data = training_data(self, augment)
+        if data is not None:
+            return Normal(*augmented(self.posterior_, data, X))
         if isinstance(self.posterior_, LatentPosterior):
             return self.likelihood_.predictive(*self.posterior_.spread(X))
         mean, std = self.posterior_.spread(X, noise=True)
