@@ -16,6 +16,8 @@ MODULES = [
     "sparsebayes.dictionaries",
     "sparsebayes.estimators",
     "sparsebayes.hyperpriors",
+    "sparsebayes.metrics",
+    "sparsebayes.model_selection",
     "sparsebayes.plotting",
     "sparsebayes.predictive",
     "sparsebayes.reconstruction",
@@ -44,7 +46,7 @@ def test_exported_names(module):
 def test_names_that_users_rely_on():
     names = {"RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor", "__version__", "load"}
     assert names <= set(sparsebayes.__all__)
-    assert {"denoise", "reconstruct"} <= set(sparsebayes.__all__)
+    assert {"EvidenceSearch", "denoise", "reconstruct"} <= set(sparsebayes.__all__)
     for name in names - {"__version__", "load"}:
         assert getattr(sparsebayes.estimators, name) is getattr(sparsebayes, name)
     assert {"Bias", "Kernel", "Linear", "Union"} <= set(sparsebayes.dictionaries.__all__)

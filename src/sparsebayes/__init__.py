@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "EvidenceSearch",
     "RVC",
     "RVR",
     "SparseBayesClassifier",
@@ -18,12 +19,14 @@ __all__ = [
 
 if TYPE_CHECKING:
     from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
+    from sparsebayes.model_selection import EvidenceSearch
     from sparsebayes.persistence import load
     from sparsebayes.reconstruction import reconstruct
     from sparsebayes.signals import denoise
 
 # Imported on first use: scikit-learn takes seconds to import, `sparsebayes --help` must not.
 _HOMES = {
+    "EvidenceSearch": "model_selection",
     "RVC": "estimators",
     "RVR": "estimators",
     "SparseBayesClassifier": "estimators",
