@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh, screen
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
 from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.updates import noise_given_dof
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -322,10 +322,7 @@ def _refreshed(problem: Problem, moves: Moves, noise_var: float) -> State:
 
 
 def _noise_update(problem: Problem, moves: Moves, noise: Noise) -> float:
-    """Step 9, with the hyperprior's own term where it depends on the noise (S&E eq. 36, corrected).
-
-    Solves misfit / noise + 2 d(log hyperprior)/d(log noise) = T (N - sum dof) for the noise.
-    """
+    """Step 9, with the hyperprior's own term where it depends on the noise."""
     if not noise.estimated:
         return noise.var
     quad, n_targets = problem.quad, problem.n_targets
@@ -334,18 +331,4 @@ def _noise_update(problem: Problem, moves: Moves, noise: Noise) -> float:
     fit = np.einsum("ij,ij->", moves.mu, 2 * quad.g[moves.active] - G @ moves.mu)
     misfit = max(quad.tt - float(fit), 0.0)
     free = quad.n - v.size + float((moves.Sigma.diagonal() / v).sum())
-    flat = misfit / (n_targets * free)
-
-    def excess(log_noise: float) -> float:
-        noise_var = float(np.exp(log_noise))
-        prior = float(problem.hyperprior.log_derivatives(v, noise_var).rho.sum())
-        return misfit / noise_var + 2 * prior - n_targets * free
-
-    if flat <= noise.floor:
-        return noise.floor
-    low = high = float(np.log(flat))
-    if excess(low) > 1e-12 * n_targets * free:
-        while excess(high) > 0:
-            high += 1.0
-        low = float(brentq(excess, low, high, xtol=1e-14))
-    return max(float(np.exp(low)), noise.floor)
+    return noise_given_dof(problem.hyperprior, v, noise, misfit, n_targets * free)

@@ -28,7 +28,7 @@ from sparsebayes.solvers.relaxation import relaxed
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["solve"]
+__all__ = ["finish", "solution", "solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
 _FINE = 1e-3  # nats left on the table where optima are compared
@@ -96,11 +96,11 @@ def solve(
             good = explore(run, noise, start_var(run, noise), rng)
             good = relaxed(run, good, noise, rng)
         good = _restarts(run, good, noise, n_restarts, rng)
-        return _finish(run, good, noise, tol)
+        return finish(run, good, noise, tol)
     except Breakdown:
         certificate, _ = certify(problem, good, noise)
         whole = replace(run, problem=problem)
-        return _solution(whole, good, noise, Status.BREAKDOWN, certificate)
+        return solution(whole, good, noise, Status.BREAKDOWN, certificate)
 
 
 def _restarts(
@@ -138,8 +138,25 @@ def _fresh(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) 
         run.problem = problem  # an exploration works on a sample of it
 
 
-def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
-    """Converge tightly, from definitions, until the certificate holds."""
+def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
+    """Converge tightly, from definitions, until the certificate holds.
+
+    Parameters
+    ----------
+    run : Run
+        The account.
+    state : State
+        Where to start.
+    noise : Noise
+        Whether the noise is a parameter, and its floor.
+    tol : float
+        Largest gain, in nats, that the certificate leaves on the table.
+
+    Returns
+    -------
+    Solution
+        State, status, certificate and trace.
+    """
     problem = run.problem
     previous = -np.inf
     while True:
@@ -151,15 +168,15 @@ def _finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         certificate, _ = certify(problem, state, noise)
         run.note("certify", state, certificate.max_gain)
         if certificate.holds(tol):
-            return _solution(run, state, noise, Status.CONVERGED, certificate)
+            return solution(run, state, noise, Status.CONVERGED, certificate)
         if run.exhausted:
-            return _solution(run, state, noise, Status.MAX_ITER, certificate)
+            return solution(run, state, noise, Status.MAX_ITER, certificate)
         if state.objective <= previous + 1e-12 * abs(state.objective):
             finer = polished(problem, state, noise, tol**0.5)
             better, _ = certify(problem, finer, noise)
             if better.holds(tol):
-                return _solution(run, finer, noise, Status.CONVERGED, better)
-            return _solution(run, state, noise, Status.STALLED, certificate)
+                return solution(run, finer, noise, Status.CONVERGED, better)
+            return solution(run, state, noise, Status.STALLED, certificate)
         previous = state.objective
 
 
@@ -192,9 +209,10 @@ def _nearby(run: Run, state: State, noise: Noise, tol: float) -> State:
     return state
 
 
-def _solution(
+def solution(
     run: Run, state: State, noise: Noise, ended: Status, certificate: Certificate
 ) -> Solution:
+    """What a run returns that has ended at a state."""
     return Solution(
         state,
         noise._replace(var=state.noise_var),
