@@ -118,9 +118,13 @@ def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -
     if not isinstance(gamma, str) or gamma not in LEARNED:
         return ""
     if is_gp_kernel(kernel):
-        if kernel.theta.size:
+        with np.errstate(divide="ignore"):
+            theta = kernel.theta
+        if theta.size and np.isfinite(theta).all():
             return gamma
         reason = f"all parameters of {kernel} are fixed"
+        if theta.size:
+            reason = f"{kernel} has a parameter of zero, which has no logarithm; fix it"
     elif not isinstance(kernel, str):
         reason = (
             "a kernel function has no derivatives in its width; use a kernel's name or an object "

@@ -30,7 +30,7 @@ from sparsebayes.dictionaries.kernel_functions import (
 _CELLS = 1 << 17  # entries of a block of rows: a megabyte
 
 # From a block of rows X (n, d) and A (n, M) to sums over pairs of A a_k, (d,).
-_Contraction: TypeAlias = Callable[[Matrix, Floats], Floats]
+Contraction: TypeAlias = Callable[[Matrix, Floats], Floats]
 
 
 def pull_widths(
@@ -89,7 +89,7 @@ def pull_widths(
     formula, contract = _argument(name, Z, gamma, sparse, finish)
     total = np.zeros(1 if one else Z.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows in _blocks(X.shape[0], Z.shape[0]):
+        for rows in row_blocks(X.shape[0], Z.shape[0]):
             block = X[rows]
             A = np.empty(D[rows].shape)
             formula.fill(formula.left(block), formula.right, A)
@@ -101,7 +101,8 @@ def pull_widths(
     return total
 
 
-def _blocks(n: int, M: int) -> Iterator[slice]:
+def row_blocks(n: int, M: int) -> Iterator[slice]:
+    """Slices of n rows, of which M values each make a block."""
     step = max(_CELLS // max(M, 1), 16)
     return (slice(i, i + step) for i in range(0, n, step))
 
@@ -140,22 +141,31 @@ def _poly_slope(s: Floats, degree: int, coef0: float) -> Floats:
 
 def _argument(
     name: str, Z: Matrix, gamma: float | Floats, sparse: bool, finish: Callable[[Floats], None]
-) -> tuple[Formula, _Contraction]:
+) -> tuple[Formula, Contraction]:
     """`finish` of s, and how its matrix is contracted with a_k."""
     if name in ("poly", "sigmoid"):
         return inner(Z, gamma, finish), lambda X, A: _products(X, A, Z)
     if name == "laplacian":
         formula = minus_manhattan_distance(Z, gamma, sparse, finish)
         return formula, lambda X, A: -_each_input(X, A, Z, np.abs)
-    formula = minus_squared_distance(Z, gamma, sparse, finish)
-    if sparse:
-        return formula, lambda X, A: -_squares(X, A, Z)
+    squares = contract_squares(Z, gamma)
+    return minus_squared_distance(Z, gamma, sparse, finish), lambda X, A: -squares(X, A)
+
+
+def contract_squares(Z: Matrix, gamma: float | Floats) -> Contraction:
+    """How to sum A (x_k - z_k)^2 over pairs; `gamma` tells how far apart centers are."""
+    if is_sparse(Z):
+        return lambda X, A: _squares(X, A, Z)
     origin = Z.mean(axis=0)
     centered = Z - origin
-    if Z.shape[1] <= FEW_INPUTS or squared_norms(centered * np.sqrt(gamma)).max() > SPREAD:
-        # Far from the origin, or nearly for free: differences that do not cancel.
-        return formula, lambda X, A: -_each_input(X, A, Z, np.square)
-    return formula, lambda X, A: -_squares(X - origin, A, centered)
+    exact = Z.shape[1] <= FEW_INPUTS or squared_norms(centered * np.sqrt(gamma)).max() > SPREAD
+
+    def contract(X: Matrix, A: Floats) -> Floats:
+        if exact:  # far from the origin, or nearly for free: differences that do not cancel
+            return _each_input(X, A, Z, np.square)
+        return _squares(X, A, Z) if is_sparse(X) else _squares(X - origin, A, centered)
+
+    return contract
 
 
 def _products(X: Matrix, A: Floats, Z: Matrix) -> Floats:
@@ -198,7 +208,7 @@ def _pull_lspline(X: Floats, D: Floats, Z: Floats, gamma: float | Floats) -> Flo
     V, d = Z * root, Z.shape[1]
     total = np.zeros(d)
     with np.errstate(over="ignore", invalid="ignore"):
-        for rows in _blocks(X.shape[0], d * Z.shape[0]):
+        for rows in row_blocks(X.shape[0], d * Z.shape[0]):
             U = X[rows] * root
             before = [np.asarray(D[rows], dtype=np.float64)]
             slopes, factors = [], []

@@ -16,7 +16,6 @@ from scipy.special import xlogy
 from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import kernel_metrics
 
-from sparsebayes.dictionaries._gp_derivatives import pull_theta, theta_labels
 from sparsebayes.dictionaries._kernel_parameters import (
     OWN,
     KernelLike,
@@ -223,6 +222,8 @@ class KernelAtoms:
         if not self.learned:
             return ()
         if self.gamma_ is None:
+            from sparsebayes.dictionaries._gp_derivatives import theta_labels
+
             return theta_labels(self.kernel)
         if np.ndim(self.gamma_) == 0:
             return ("gamma",)
@@ -251,6 +252,8 @@ class KernelAtoms:
         if theta.size == 0 or D.size == 0:
             return np.zeros(theta.size)
         if self.gamma_ is None:
+            from sparsebayes.dictionaries._gp_derivatives import pull_theta
+
             return pull_theta(self.kernel, X, D, self.centers)
         if self.kernel not in WITH_GAMMA:  # chi2: exp(-gamma distance), as of scikit-learn
             K = self.evaluate(X)
