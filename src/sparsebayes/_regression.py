@@ -17,6 +17,8 @@ from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, inverse_factor
+from sparsebayes.hyperparameters import Evidence
+from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
@@ -149,10 +151,11 @@ def regress(
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
     if isinstance(solution.state, SampledState):
         raise TypeError("a posterior that was only sampled is none that an estimator can keep.")
-    posterior = _posterior(
-        solution.state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single
-    )
     state = solution.state
+    evidence = _evidence(state, quad, noise_var is None, hyperprior)
+    posterior = _posterior(
+        state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single, evidence
+    )
     of_noise, n_before = 0.0, 0.0
     if before is not None:
         of_noise, n_before = before.log_density(state.noise_var), before.observations(y.shape[1]).n
@@ -243,6 +246,17 @@ def _check_norms(quad: DesignQuadratic) -> None:
         )
 
 
+def _evidence(
+    state: State | DiagonalState, quad: DesignQuadratic, estimated: bool, hyperprior: Hyperprior
+) -> Evidence:
+    """Keep what scores other variances and another noise than the best."""
+    mu = state.mu
+    # |t - Phi mu|^2 = t't - g'mu - noise mu'P mu, as G mu = g - noise P mu
+    explained = float(np.vdot(quad.g[state.active], mu))
+    explained += state.noise_var * float(np.vdot(mu / state.v[:, None], mu))
+    return Evidence(quad.n, max(quad.tt - explained, 0.0), estimated, hyperprior)
+
+
 def _posterior(
     state: State | DiagonalState,
     quad: DesignQuadratic,
@@ -251,6 +265,7 @@ def _posterior(
     offset_variance: float,
     scale: float,
     single: bool,
+    evidence: Evidence,
 ) -> Posterior:
     """Keep the active atoms, in the order of the dictionary."""
     order = np.argsort(atoms.index[state.active], kind="stable")
@@ -272,6 +287,7 @@ def _posterior(
         noise_variance=state.noise_var,
         scale=scale,
         single=single,
+        evidence=evidence,
     )
     with np.errstate(over="ignore", under="ignore"):
         variances = posterior.weight_variance

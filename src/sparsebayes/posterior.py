@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
 from sparsebayes.dictionaries._products import blocks, columns_of, products_at
 from sparsebayes.dictionaries._protocol import Products, is_sparse
+from sparsebayes.hyperparameters import Evidence
 from sparsebayes.operator_design import has_products, sums_of_atoms
 
 FloatArray = NDArray[np.float64]
@@ -45,11 +46,12 @@ class Posterior:
     noise_variance: float
     scale: float
     single: bool  # y was one-dimensional
+    evidence: Evidence | None = None  # what other variances are scored by; old files have none
 
     @property
     def weights(self) -> FloatArray:
         """Weights of the atoms as given, shape (m,) or (m, T)."""
-        return self._shaped(self.mean / self.norm[:, None] * self.scale)
+        return self.shaped(self.mean / self.norm[:, None] * self.scale)
 
     @property
     def covariance(self) -> FloatArray:
@@ -85,7 +87,19 @@ class Posterior:
         """
         return U * self.root if self.root.ndim == 1 else U @ self.root
 
-    def _shaped(self, values: FloatArray) -> FloatArray:
+    def shaped(self, values: FloatArray) -> FloatArray:
+        """Values for each target as the user knows them: without that axis where y had none.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n, T, ...)
+            Values.
+
+        Returns
+        -------
+        ndarray of shape (n, ...) or (n, T, ...)
+            The same.
+        """
         return values[:, 0] if self.single else values
 
     def unit_atoms(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
@@ -153,7 +167,7 @@ class Posterior:
         mean = self._sums(X, self.mean)
         mean *= self.scale
         mean += self.offset
-        return self._shaped(mean)
+        return self.shaped(mean)
 
     def spread(self, X: Any, *, noise: bool) -> tuple[FloatArray, FloatArray]:
         """Mean of the target, and the standard deviation of the target or of the function.
@@ -176,14 +190,14 @@ class Posterior:
         products = products_at(self.atoms, X) if self.root.ndim == 1 else None
         if products is not None:
             std[:] = self.scale * np.sqrt(floor + self._uncorrelated(products))[:, None]
-            return self.predict(X), self._shaped(std)
+            return self.predict(X), self.shaped(std)
         mean = np.empty((n, n_targets))
         for rows, U in self.unit_atoms(X):
             mean[rows] = self.offset + self.scale * (U @ self.mean)
             half = self.through_root(U)
             variance = floor + np.einsum("ij,ij->i", half, half)
             std[rows] = (self.scale * np.sqrt(variance))[:, None]
-        return self._shaped(mean), self._shaped(std)
+        return self.shaped(mean), self.shaped(std)
 
     def contribution(self, X: Any, chosen: NDArray[np.bool_]) -> FloatArray:
         """What some of the atoms, centered as they are, add to the mean at the rows of X.
@@ -201,7 +215,7 @@ class Posterior:
             Added up over atoms that exclude each other and `offset` it gives `predict`.
         """
         mean = np.where(chosen[:, None], self.mean, 0.0)
-        return self._shaped(self.scale * self._sums(X, mean))
+        return self.shaped(self.scale * self._sums(X, mean))
 
     def target_covariance(self, X: Any) -> FloatArray:
         """Covariance of the target at the rows of X, noise included; the same for every target.
@@ -272,6 +286,8 @@ class Posterior:
         named = {f"atoms.{name}": value for name, value in arrays.items()}
         named |= {name: getattr(self, name) for name in _ARRAYS}
         spec: dict[str, Any] = {name: float(getattr(self, name)) for name in _SCALARS}
+        if self.evidence is not None:
+            spec["evidence"] = self.evidence.to_spec()
         return spec | {"single": self.single, "atoms": atoms}, named
 
     @classmethod
@@ -320,4 +336,6 @@ class Posterior:
         if (arrays["norm"] <= 0).any():
             raise ValueError("stored posterior: an atom has no norm")
         fields: dict[str, Any] = {name: arrays[name] for name in _ARRAYS} | numbers
+        if "evidence" in spec:
+            fields["evidence"] = Evidence.from_spec(spec["evidence"])
         return cls(atoms, single=single, **fields)

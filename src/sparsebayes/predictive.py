@@ -7,12 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
+from sparsebayes._alignment import aligned, aligned_chances, checked_level
 from sparsebayes.predictive_classes import Categorical
 from sparsebayes.predictive_counts import Counts
+from sparsebayes.predictive_mixture import Mixture
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Categorical", "Counts", "Normal"]
+__all__ = ["Categorical", "Counts", "Mixture", "Normal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,7 @@ class Normal:
         low, high : ndarray
             Ends of the interval.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-        reach = float(ndtri(0.5 + 0.5 * level)) * self.std
+        reach = float(ndtri(0.5 + 0.5 * checked_level(level))) * self.std
         return self.mean - reach, self.mean + reach
 
     def ppf(self, probability: ArrayLike) -> FloatArray:
@@ -82,9 +82,7 @@ class Normal:
         ndarray
             Values that the target stays below with this probability.
         """
-        chances = self._aligned(probability)
-        if not ((chances >= 0) & (chances <= 1)).all():
-            raise ValueError("probability must lie between 0 and 1.")
+        chances = aligned_chances(probability, self.mean)
         return np.asarray(self.mean + self.std * ndtri(chances))
 
     def cdf(self, y: ArrayLike) -> FloatArray:
@@ -144,15 +142,4 @@ class Normal:
 
     def _standard(self, y: ArrayLike) -> FloatArray:
         with np.errstate(over="ignore"):
-            return np.asarray((self._aligned(y) - self.mean) / self.std)
-
-    def _aligned(self, values: ArrayLike) -> FloatArray:
-        """Values as an array, refused where broadcasting would cross rows with rows."""
-        array = np.asarray(values, dtype=float)
-        rows = len(self.mean)
-        if self.mean.ndim == 2 and array.shape == (rows,) and rows != self.mean.shape[1]:
-            raise ValueError(
-                f"expected values of shape {self.mean.shape}, one for each row and target, "
-                f"got {array.shape}."
-            )
-        return array
+            return np.asarray((aligned(y, self.mean) - self.mean) / self.std)

@@ -17,6 +17,7 @@ from sparsebayes.estimators._augmenting import training_data
 from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, seeded
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson
+from sparsebayes.marginalization import marginal_covariance, marginal_mixture, marginal_spread
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Solution
@@ -180,6 +181,7 @@ class _Regressor(RegressorMixin, Fitting):
         return_std: bool = False,
         return_cov: bool = False,
         augment: Any = False,
+        marginalize: bool = False,
     ) -> Any:
         """Predict the target.
 
@@ -198,6 +200,10 @@ class _Regressor(RegressorMixin, Fitting):
             noise and models with atoms of one kernel; not with ``return_cov``. True takes the
             training data from memory, where ``fit`` left a reference to them; a model that was
             pickled or stored has none, and needs them given again.
+        marginalize : bool, default=False
+            Whether to average over the variances and the noise, by 96 draws from their posterior,
+            instead of taking the best ones; for Gaussian noise and at most 1000 active atoms. The
+            draws are the same at every call. Not with ``augment``.
 
         Returns
         -------
@@ -209,12 +215,20 @@ class _Regressor(RegressorMixin, Fitting):
         std : ndarray of the same shape
             Only with ``return_std``.
         cov : ndarray of shape (n_samples, n_samples)
-            Only with ``return_cov``; the same for each target.
+            Only with ``return_cov``; the same for each target, but with ``marginalize``, which
+            gives it for one target alone.
         """
         if return_std and return_cov:
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
         data = training_data(self, augment)
+        if marginalize:
+            self._check_marginalize(data)
+            if return_cov:
+                covariance = marginal_covariance(self.posterior_, X)
+                return marginal_spread(self.posterior_, X)[0], covariance
+            mean, std = marginal_spread(self.posterior_, X)
+            return (mean, std) if return_std else mean
         if data is not None:
             if return_cov:
                 raise ValueError(
@@ -239,7 +253,18 @@ class _Regressor(RegressorMixin, Fitting):
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
-    def predict_distribution(self, X: ArrayLike, augment: Any = False) -> Any:
+    def _check_marginalize(self, data: TrainingData | None) -> None:
+        if data is not None:
+            raise ValueError("augment and marginalize cannot both be asked for.")
+        if isinstance(self.posterior_, LatentPosterior):
+            raise ValueError(
+                f"marginalize is for Gaussian noise, and this model has "
+                f"likelihood={self.likelihood_!r}."
+            )
+
+    def predict_distribution(
+        self, X: ArrayLike, augment: Any = False, marginalize: bool = False
+    ) -> Any:
         """Predict the distribution of the target.
 
         Parameters
@@ -248,15 +273,22 @@ class _Regressor(RegressorMixin, Fitting):
             Inputs.
         augment : bool, (X, y) or (X, y, sample_weight), default=False
             As in `predict`.
+        marginalize : bool, default=False
+            As in `predict`.
 
         Returns
         -------
-        Normal or Counts
+        Normal, Counts or Mixture
             With ``mean``, ``std``, ``interval``, ``ppf``, ``cdf``, ``logpdf`` (of counts
             ``logpmf``) and ``sample``; what the ``predictive`` of your own likelihood returns.
+            A `Mixture` with ``marginalize``: of a normal distribution for each draw, whose
+            intervals have the tails that their moments alone would miss.
         """
         X = self._checked(X)
         data = training_data(self, augment)
+        if marginalize:
+            self._check_marginalize(data)
+            return marginal_mixture(self.posterior_, X)
         if data is not None:
             return Normal(*augmented(self.posterior_, data, X))
         if isinstance(self.posterior_, LatentPosterior):
