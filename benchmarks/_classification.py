@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._harness import SHARED
@@ -153,12 +153,12 @@ def standard_error(values: Array | list[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One training set and its test set; labels are 0 to K - 1."""
+    """One training set and its test set; labels are 0 to K - 1, targets of regressions floats."""
 
     X: Array
-    y: Labels
+    y: NDArray[Any]
     X_test: Array
-    y_test: Labels
+    y_test: NDArray[Any]
 
 
 def absent(name: str) -> str | None:
@@ -225,8 +225,12 @@ def selection_sets(name: str, sets: list[Split], count: int = 5, rows: int = 150
 
 
 def folds(split: Split, seed: int = 0) -> Iterator[Split]:
-    """Five parts of a training set, each in turn the test set of the others."""
-    parts = StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(split.X, split.y)
+    """Five parts of a training set, each in turn the test set of the others.
+
+    Classes are in proportion in each; targets of regressions come as they are.
+    """
+    kind = StratifiedKFold if split.y.dtype.kind == "i" else KFold
+    parts = kind(FOLDS, shuffle=True, random_state=seed).split(split.X, split.y)
     for a, b in parts:
         yield Split(split.X[a], split.y[a], split.X[b], split.y[b])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import Report
+from benchmarks.reproduce._drawing import BLUE, GRAY, ORANGE, canvas, save
 from benchmarks.reproduce.srvm2007 import blocks_sinc as pair
 from benchmarks.reproduce.srvm2007.blocks_sinc import COLUMNS, Panel, fit
 from sparsebayes.datasets import Dataset, bumps, doppler, sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.plotting import plot_shrinkage
-
-# Okabe & Ito's colors, which people of any color vision tell apart.
-BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "0.62"
 
 
 def lspline() -> Kernel:
@@ -32,13 +29,6 @@ def on_ten(data: Dataset) -> Dataset:
     """The same samples at positions from -10 to 10, to which kernel widths refer (section 6.1)."""
     x = np.linspace(-10, 10, len(data.y))[:, np.newaxis]
     return Dataset(x, data.y, data.truth, data.noise_std)
-
-
-def canvas(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def show(axes: Any, panel: Panel, letter: str = "") -> None:
@@ -151,20 +141,8 @@ def figure8() -> tuple[Any, list[Panel]]:
     return figure, []
 
 
-def save(figure: Any, path: Path) -> None:
-    """Write a picture in few colors, which is all that lines need."""
-    from PIL import Image
-
-    with io.BytesIO() as raw:
-        figure.savefig(raw, format="png", dpi=100)
-        with Image.open(raw) as picture:
-            few = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
-            few.save(path, optimize=True)
-
-
 def run(report: Report, folder: Path) -> None:
     """Draw all of them, and print what they show."""
-    folder.mkdir(parents=True, exist_ok=True)
     waves = doppler_panels()
     pictures: dict[str, Callable[[], tuple[Any, list[Panel]]]] = {
         "1": figure1,
@@ -177,9 +155,7 @@ def run(report: Report, folder: Path) -> None:
     rows = []
     for number, make in pictures.items():
         figure, panels = make()
-        path = folder / f"srvm2007-figure{number}.png"
-        save(figure, path)
-        print(f"  {path}: {path.stat().st_size / 1024:.0f} kB", flush=True)
+        save(figure, folder / f"srvm2007-figure{number}.png")
         rows += [panel.row() | {"": f"figure {number}: {panel.name}"} for panel in panels]
         for panel in panels:
             for message in panel.warned:

@@ -144,6 +144,11 @@ class Bench:
         self.messages.update(f"{w.category.__name__}: {w.message}" for w in caught)
         return model
 
+    def tell(self) -> None:
+        """Print what was warned of, below a table."""
+        for message, times in self.messages.most_common(10):
+            print(f"  warned {times} times: {message.splitlines()[0][:150]}")
+
     def error(self, model: Any, data: Split) -> float:
         return float(np.mean(self.fit(model, data).predict(data.X_test) != data.y_test))
 
@@ -248,20 +253,19 @@ def judge(report: Report, rows: list[dict[str, Any]]) -> None:
         report.judge(f"{row['']}: the printed RVM error", row["error %"] <= limit, figure)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(report: Report, args: argparse.Namespace, names: list[str]) -> None:
     """Reproduce the table."""
-    report = Report.open("Tipping 2001: classification", args.threads)
     if not (DATA / "published").exists():
-        print("../shared/data is absent: nothing to reproduce")
+        print("classification: ../shared/data is absent; skipped")
         return
     paper, bench, rows = printed(), Bench(), []
-    for name in args.only or DATASETS:
+    for name in names:
         if reason := absent(name):
             print(reason)
             continue
         data, found = outcomes(name, bench, args)
         rows += lines(name, data, found, paper[name])
-    heading = "Paper: as printed; SVC: measured here. Vectors of USPS are summed over the classes"
+    heading = "Classification. Paper: as printed; SVC: measured here. USPS: vectors of all classes"
     report.show(heading + (" (quick)" if args.quick else ""), rows, COLUMNS)
     if rows:
         # The paper's last line: the mean of the ratios to its SVM column.
@@ -271,10 +275,8 @@ def run(args: argparse.Namespace) -> None:
             f"mean ratio to the printed SVM: error {ratio['error %']:.2f} "
             f"(printed RVM {ratio['paper RVM']:.2f}), vectors {ratio['vectors']:.2f}"
         )
-    for message, times in bench.messages.most_common(10):
-        print(f"  warned {times} times: {message.splitlines()[0][:150]}")
+    bench.tell()
     if args.quick:
         print("quick: not the paper's protocol, no verdicts")
     else:
         judge(report, rows)
-    report.close(args.json)
