@@ -53,8 +53,10 @@ def test_the_best_of_plain_fits(search):
     assert_array_equal(search.results_["log_evidence"], evidence)
     assert_array_equal(search.results_["n_atoms"], [len(fit.relevance_) for fit in fits])
     assert_array_equal(search.results_["noise_variance"], [fit.noise_variance_ for fit in fits])
-    assert search.best_index_ == np.argmax(evidence) == 1
-    assert search.best_score_ == max(evidence)
+    scores = np.array(evidence) - [fit.degrees_of_freedom_ for fit in fits]
+    assert_array_equal(search.results_["score"], scores)
+    assert search.best_index_ == np.argmax(scores) == 1
+    assert search.best_score_ == max(scores)
     assert search.best_params_ == {"gamma": 0.1}
     best = fits[1]
     for got, want in zip(
@@ -66,6 +68,16 @@ def test_the_best_of_plain_fits(search):
     assert is_regressor(search)
     assert not hasattr(search, "predict_proba")
     assert not hasattr(search, "classes_")
+
+
+def test_a_degree_of_freedom_has_its_price(search):
+    grid = {"gamma": [0.1, 0.316]}
+    dear = EvidenceSearch(RVR(), grid).fit(SINC.X, SINC.y)
+    free = EvidenceSearch(RVR(), grid, penalty=0).fit(SINC.X, SINC.y)
+    assert free.best_params_ == {"gamma": 0.316}
+    assert free.best_score_ == free.best_estimator_.log_marginal_likelihood_
+    assert dear.best_params_ == {"gamma": 0.1}
+    assert_array_equal(dear.results_["log_evidence"], free.results_["log_evidence"])
 
 
 def test_the_table(search):
@@ -124,7 +136,8 @@ def test_pipelines():
     scaled = StandardScaler().fit_transform(data.X * units)
     degree = search.best_params_["rvr__degree"]
     alone = RVR("poly", coef0=1.0, degree=degree).fit(scaled, data.y)
-    assert_allclose(search.best_score_, alone.log_marginal_likelihood_, rtol=1e-9)
+    found = search.results_["log_evidence"][search.best_index_]
+    assert_allclose(found, alone.log_marginal_likelihood_, rtol=1e-9)
     found = search.predict_distribution(data.X * units)
     assert_allclose(found.mean, search.predict(data.X * units))
     assert_allclose(found.std, search.predict(data.X * units, return_std=True)[1])
@@ -217,8 +230,10 @@ def test_arguments_of_other_steps():
 # ------------------------------------------------------------------- models not to be trusted
 
 
-def test_a_collapsed_model_does_not_win():
-    search = EvidenceSearch(RVR(), {"gamma": [0.01, 0.1, 31.6]}).fit(SINC.X, SINC.y)
+@pytest.mark.parametrize("penalty", [0, 1.0])
+def test_a_collapsed_model_does_not_win(penalty):
+    search = EvidenceSearch(RVR(), {"gamma": [0.01, 0.1, 31.6]}, penalty=penalty)
+    search.fit(SINC.X, SINC.y)
     assert search.results_["status"].tolist() == ["CONVERGED", "CONVERGED", "COLLAPSED"]
     assert search.results_["log_evidence"].argmax() == 2
     assert search.best_params_ == {"gamma": 0.1}
@@ -307,6 +322,8 @@ def test_a_prior_for_each_dictionary():
         (EvidenceSearch(RVR(), {"gamma": 1.0}), TypeError, "'gamma' needs to be a list"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, n_jobs=0), ValueError, "n_jobs must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, n_jobs=1.5), ValueError, "n_jobs must be"),
+        (EvidenceSearch(RVR(), {"gamma": [1.0]}, penalty=-1), ValueError, "penalty must be"),
+        (EvidenceSearch(RVR(), {"gamma": [1.0]}, penalty="a"), ValueError, "penalty must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, verbose=-1), ValueError, "verbose must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, error_score=0), ValueError, "error_score must"),
         (EvidenceSearch(RVR(), []), ValueError, "param_grid has no candidates"),

@@ -26,6 +26,7 @@ __all__ = [
 # At the floor of the noise a model fits to rounding with fewer atoms than data: that is no collapse
 # but the best that noise-free data can get.
 _NOT_TRUSTED = (Status.COLLAPSED, Status.BREAKDOWN)
+_COLUMNS = ("log_evidence", "log_posterior", "degrees_of_freedom", "n_atoms", "noise_variance")
 _LONGEST = 100  # characters that describe a candidate in a message
 _REASONS = {
     "fit_intercept": "an intercept has a flat prior, whose evidence depends on the unit of y",
@@ -42,6 +43,7 @@ class Outcome:
     status: Status | None  # None if it could not be fitted
     log_evidence: float
     log_posterior: float
+    degrees_of_freedom: float
     n_atoms: int
     noise_variance: float
     seconds: float
@@ -52,6 +54,10 @@ class Outcome:
     def trusted(self) -> bool:
         """Whether its evidence may be compared with that of others."""
         return self.status is not None and self.status not in _NOT_TRUSTED
+
+    def score(self, penalty: float) -> float:
+        """Log evidence, less what its degrees of freedom cost."""
+        return self.log_evidence - penalty * self.degrees_of_freedom
 
 
 def last_step(model: Any) -> Any:
@@ -199,7 +205,8 @@ def fit_candidate(
     told = tuple(dict.fromkeys((str(each.message), each.category) for each in caught))
     if error is not None:
         _say(progress, seconds, f"{label}  failed: {error}")
-        return Outcome(label, model, None, np.nan, np.nan, 0, np.nan, seconds, error, told)
+        nan = np.nan
+        return Outcome(label, model, None, nan, nan, nan, 0, nan, seconds, error, told)
     last = last_step(model)
     status: Status = last.solution_.status
     outcome = Outcome(
@@ -208,6 +215,7 @@ def fit_candidate(
         status,
         float(last.log_marginal_likelihood_),
         float(last.log_posterior_),
+        float(last.degrees_of_freedom_),
         int(last.posterior_.atoms.size),
         float(getattr(last, "noise_variance_", np.nan)),
         seconds,
@@ -230,13 +238,15 @@ def _say(progress: str, seconds: float, text: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def order(outcomes: list[Outcome]) -> NDArray[np.intp]:
-    """Positions of the candidates, best first: by trust, then by evidence, then as given.
+def order(outcomes: list[Outcome], penalty: float) -> NDArray[np.intp]:
+    """Positions of the candidates, best first: by trust, then by score, then as given.
 
     Parameters
     ----------
     outcomes : list of Outcome
         In the order of the grid.
+    penalty : float
+        Cost of a degree of freedom, in nats.
 
     Returns
     -------
@@ -245,12 +255,15 @@ def order(outcomes: list[Outcome]) -> NDArray[np.intp]:
     """
     fitted = np.array([outcome.error is None for outcome in outcomes])
     trusted = np.array([outcome.trusted for outcome in outcomes])
-    evidence = np.array([outcome.log_evidence for outcome in outcomes])  # nan is last
-    return np.asarray(np.lexsort((-evidence, ~trusted, ~fitted)), dtype=np.intp)
+    scores = np.array([outcome.score(penalty) for outcome in outcomes])  # nan is last
+    return np.asarray(np.lexsort((-scores, ~trusted, ~fitted)), dtype=np.intp)
 
 
 def tabulate(
-    outcomes: list[Outcome], candidates: list[dict[str, Any]], ranked: NDArray[np.intp]
+    outcomes: list[Outcome],
+    candidates: list[dict[str, Any]],
+    ranked: NDArray[np.intp],
+    penalty: float,
 ) -> dict[str, Any]:
     """Make the table of a search, in the manner of ``cv_results_``.
 
@@ -262,6 +275,8 @@ def tabulate(
         Their parameters.
     ranked : ndarray of shape (n_candidates,)
         What `order` returned.
+    penalty : float
+        Cost of a degree of freedom, in nats.
 
     Returns
     -------
@@ -278,7 +293,8 @@ def tabulate(
             if name in params:
                 column[place] = params[name]
         table[f"param_{name}"] = column
-    for name in ("log_evidence", "log_posterior", "n_atoms", "noise_variance"):
+    table["score"] = np.array([outcome.score(penalty) for outcome in outcomes])
+    for name in _COLUMNS:
         table[name] = np.array([getattr(outcome, name) for outcome in outcomes])
     table["status"] = np.array(
         ["FAILED" if outcome.status is None else outcome.status.name for outcome in outcomes]
