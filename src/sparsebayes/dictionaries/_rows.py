@@ -121,4 +121,5 @@ def column_variances(X: Matrix, sample_weight: Floats | None) -> Floats:
     else:
         mean = share @ X
         spread = share @ (X - mean) ** 2
-    return np.where(low == high, 0.0, np.maximum(spread, 0.0))
+    # ... and what varies must not lose it by underflow.
+    return np.where(low == high, 0.0, np.maximum(spread, np.finfo(np.float64).smallest_subnormal))

@@ -202,7 +202,13 @@ def minus_manhattan_distance(
         np.multiply(out, -gamma if one else -1.0, out=out)
         finish(out)
 
-    left: Callable[[Matrix], Matrix] = (lambda X: X) if one else (lambda X: scaled(X, gamma))
+    origin = 0.0 if sparse else Z.mean(axis=0)  # products near the origin keep their digits
+
+    def left(X: Matrix) -> Matrix:
+        if one:
+            return X
+        return scaled(X, gamma) if sparse else (X - origin) * gamma
+
     return Formula(left, left(sp.csr_matrix(Z) if sparse else Z), fill, symmetric=not sparse)
 
 
