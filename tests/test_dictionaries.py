@@ -19,6 +19,7 @@ from sparsebayes.dictionaries import (
     Kernel,
     Linear,
     StationaryWavelet,
+    Tunable,
     Union,
     Wavelet,
     _rows,
@@ -90,6 +91,11 @@ DICTIONARIES = {
     "union": Bias() + Linear() + Kernel("rbf", gamma=0.5),
     "union-of-unions": Union([Union([Kernel("tps"), Linear()]), Union([Bias(), Kernel(gamma=2)])]),
     "union-of-one": Union((Kernel("lspline"),)),
+    "rbf-learned": Kernel(gamma="evidence"),
+    "rbf-learned-per-input": Kernel(gamma="ard"),
+    "chi2-learned": Kernel("chi2", gamma="evidence"),
+    "gaussian-process-learned": Kernel(GP, gamma="evidence"),
+    "union-learned": Linear() + Kernel("tps", gamma="ard") + (Bias() + Kernel(gamma="evidence")),
     "wavelet": Wavelet("db2"),
     "wavelet-zero": Wavelet("sym4", 2, "zero"),
     "wavelet-biorthogonal": Wavelet("bior2.2"),
@@ -104,10 +110,22 @@ SPARSE = [
     *("bias", "linear", "rbf", "rbf-per-input", "rbf-scale", "laplacian", "laplacian-per-input"),
     *("poly", "polynomial", "sigmoid", "linear-kernel", "cosine", "tps", "precomputed", "callable"),
     *("given-centers", "k-means", "union", "union-of-unions", "wavelet", "stationary-wavelet"),
+    *("rbf-learned", "rbf-learned-per-input", "union-learned"),
 ]
+# Numbers to learn of the dictionaries that have some.
+LEARNED = {
+    "rbf-learned": 1,
+    "rbf-learned-per-input": 3,
+    "chi2-learned": 1,
+    "gaussian-process-learned": 5,
+    "union-learned": 4,
+}
 STORAGES = {"dense": np.asarray, "csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
 CASES = [(name, "dense") for name in DICTIONARIES] + [
     (name, storage) for name in SPARSE for storage in ("csr_matrix", "csr_array")
+]
+TUNABLE = [
+    (name, storage) for name, storage in CASES if name in {*LEARNED, "rbf", "callable", "union"}
 ]
 
 
@@ -293,6 +311,98 @@ class TestContract:
             close(atoms.evaluate(other), plain.evaluate(other.toarray()))
             # Fitted on one kind of matrix, used on the other.
             close(atoms.evaluate(other.toarray()), plain.evaluate(other))
+
+
+class TestTunable:
+    """What atoms promise of parameters to learn, whether they have any or none."""
+
+    @pytest.fixture(params=TUNABLE, ids="-".join)
+    def tunable(self, request):
+        name, storage = request.param
+        X, other = (STORAGES[storage](rows(n, seed=seed)) for n, seed in ((N, 0), (17, 1)))
+        atoms = DICTIONARIES[name].bind(X, random_state=0)
+        return atoms, other, np.random.default_rng(6).normal(size=(17, atoms.size))
+
+    def test_which_have_something_to_learn(self, case):
+        dictionary, _, atoms, _ = case
+        name = next(name for name, known in DICTIONARIES.items() if known is dictionary)
+        n_learned = len(atoms.theta) if isinstance(atoms, Tunable) else 0
+        assert n_learned == LEARNED.get(name, 0)
+
+    def test_shapes(self, tunable):
+        atoms, other, D = tunable
+        (P,) = atoms.theta.shape
+        assert atoms.bounds.shape == (P, 2)
+        assert len(set(atoms.labels)) == P
+        assert all(isinstance(label, str) for label in atoms.labels)
+        assert (atoms.bounds[:, 0] <= atoms.theta).all()
+        assert (atoms.theta <= atoms.bounds[:, 1]).all()
+        assert atoms.pullback(other, D).shape == (P,)
+        assert_array_equal(atoms.pullback(other[:0], D[:0]), np.zeros(P))
+
+    def test_other_parameters(self, tunable):
+        atoms, other, _ = tunable
+        close(atoms.with_theta(atoms.theta).evaluate(other), atoms.evaluate(other))
+        before = dense(atoms.evaluate(other)).copy()
+        for k in range(len(atoms.theta)):
+            theta = atoms.theta + 0.1 * (np.arange(len(atoms.theta)) == k)
+            moved = atoms.with_theta(theta)
+            assert type(moved) is type(atoms)
+            assert_allclose(moved.theta, theta, rtol=1e-12)
+            assert_array_equal(moved.bounds, atoms.bounds)
+            assert moved.labels == atoms.labels
+            assert_array_equal(moved.index, atoms.index)
+            assert np.abs(dense(moved.evaluate(other)) - before).max() > 1e-3
+            close(moved.with_theta(atoms.theta).evaluate(other), before)
+        assert_array_equal(dense(atoms.evaluate(other)), before)
+        for wrong in (np.zeros(len(atoms.theta) + 1), np.full(max(len(atoms.theta), 1), np.nan)):
+            with pytest.raises(ValueError, match="theta"):
+                atoms.with_theta(wrong)
+
+    def test_pullback_is_the_derivative(self, tunable):
+        atoms, other, D = tunable
+        for k in range(len(atoms.theta)):
+            step = 1e-4 * (np.arange(len(atoms.theta)) == k)
+            above, below = (
+                dense(atoms.with_theta(atoms.theta + s).evaluate(other)) for s in (step, -step)
+            )
+            want = np.vdot(D, above - below) / 2e-4
+            assert_allclose(atoms.pullback(other, D)[k], want, rtol=1e-5, atol=1e-6)
+
+    def test_pullback_is_linear_and_takes_any_memory_order(self, tunable):
+        atoms, other, D = tunable
+        pulled = atoms.pullback(other, D)
+        assert_allclose(atoms.pullback(other, np.asfortranarray(-3 * D)), -3 * pulled, rtol=1e-9)
+        halves = atoms.pullback(other[:6], D[:6]) + atoms.pullback(other[6:], D[6:])
+        assert_allclose(halves, pulled, rtol=1e-9, atol=1e-12)
+
+    def test_restriction_keeps_what_is_learned(self, tunable):
+        atoms, other, D = tunable
+        for chosen in ([0], [atoms.size - 1, 2], []):
+            few = atoms.restrict(chosen)
+            chosen = np.asarray(chosen, dtype=np.intp)
+            assert_array_equal(few.theta, atoms.theta)
+            assert few.labels == atoms.labels
+            theta = atoms.theta + 0.3
+            whole = dense(atoms.with_theta(theta).evaluate(other))
+            close(few.with_theta(theta).evaluate(other), whole[:, chosen])
+            only = np.zeros_like(D)
+            only[:, chosen] = D[:, chosen]
+            assert_allclose(
+                few.pullback(other, D[:, chosen]),
+                atoms.pullback(other, only),
+                rtol=1e-9,
+                atol=1e-12,
+            )
+
+    def test_what_is_stored_is_numbers(self, tunable):
+        atoms, other, _ = tunable
+        moved = atoms.with_theta(atoms.theta + 0.3)
+        if getattr(atoms, "kernel", None) is skewed:
+            return
+        back = stored_and_back(moved)
+        assert len(back.theta) == len(back.labels) == len(back.bounds) == 0
+        assert_array_equal(dense(back.evaluate(other)), dense(moved.evaluate(other)))
 
 
 # --- kernels -----------------------------------------------------------------------------------
