@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process import kernels as gp
 
 from kernel_definitions import gentle_slope, kernel, slope
+from random_problems import examples, seeds
 from sparsebayes.dictionaries import Bias, Kernel, Linear, _gp_derivatives, kernel_derivatives
 from sparsebayes.dictionaries._width_bounds import width_bounds
 
@@ -75,9 +76,9 @@ def close(actual, desired, rtol=1e-9):
 
 
 @pytest.mark.parametrize(("name", "learned"), CASES)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
-    seed=st.integers(0, 2**32 - 1),
+    seed=seeds,
     n=st.integers(2, 40),
     d=st.integers(1, 7),
     size=st.floats(-6.0, 4.0),
