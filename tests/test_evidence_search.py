@@ -1,6 +1,8 @@
 """Selection by evidence: what is compared, what is refused, and who never wins."""
 
 import warnings
+import weakref
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -181,6 +183,24 @@ def test_parallel_fits_and_seeds_give_the_same(search):
     two = EvidenceSearch(model, grid, n_jobs=2).fit(SINC.X, SINC.y)
     assert_array_equal(one.results_["log_evidence"], two.results_["log_evidence"])
     assert_array_equal(one.predict(SINC.X), two.predict(SINC.X))
+
+
+class Counted(StandardScaler):
+    """Counts how many of its kind are alive after a fit."""
+
+    alive: ClassVar = weakref.WeakSet()
+    most = 0
+
+    def fit(self, X, y=None, sample_weight=None):
+        Counted.alive.add(self)
+        Counted.most = max(Counted.most, len(Counted.alive))
+        return super().fit(X, y, sample_weight)
+
+
+def test_only_the_best_of_the_fitted_models_is_held():
+    grid = {"rvr__gamma": [0.05, 0.1, 0.2, 0.3, 0.4, 0.5]}
+    EvidenceSearch(make_pipeline(Counted(), RVR()), grid).fit(SINC.X, SINC.y)
+    assert Counted.most <= 3  # the best, the one being fitted, and one on its way
 
 
 def test_a_search_within_cross_validation():

@@ -3,6 +3,7 @@
 import numbers
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -178,9 +179,10 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
         check_comparable(models, candidates)
         if sample_weight is not None:
             fit_params = fit_params | {self._weight_name(models[0]): sample_weight}
-        outcomes: list[Outcome] = Parallel(n_jobs=self.n_jobs)(
+        penalty = float(self.penalty)
+        fits = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fit_candidate)(
-                model,
+                clone(model),
                 params,
                 X,
                 y,
@@ -190,14 +192,19 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
             )
             for place, (model, params) in enumerate(zip(models, candidates, strict=True), 1)
         )
-        ranked = order(outcomes, float(self.penalty))
-        best = outcomes[ranked[0]]
-        if best.error is not None:
-            _raise_failures(outcomes)
-        self.results_ = tabulate(outcomes, candidates, ranked, float(self.penalty))
+        outcomes: list[Outcome] = []
+        best = None
+        for outcome in fits:  # of the fitted models only the best so far is held
+            if best is None or order([best, outcome], penalty)[0]:
+                best = outcome
+            outcomes.append(replace(outcome, model=None))
+        if best is None or best.error is not None:
+            raise _failure(outcomes)
+        ranked = order(outcomes, penalty)
+        self.results_ = tabulate(outcomes, candidates, ranked, penalty)
         self.best_index_ = int(ranked[0])
         self.best_params_ = candidates[self.best_index_]
-        self.best_score_ = best.score(float(self.penalty))
+        self.best_score_ = best.score(penalty)
         self.best_estimator_ = best.model
         self._warn(best, outcomes)
         return self
@@ -381,10 +388,10 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
         )
 
 
-def _raise_failures(outcomes: list[Outcome]) -> None:
-    """No candidate could be fitted: raise what they have in common, or all that they said."""
+def _failure(outcomes: list[Outcome]) -> Exception:
+    """No candidate could be fitted: what they have in common, or all that they said."""
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     if len({(type(error), str(error)) for error in errors}) == 1:
-        raise errors[0]
+        return errors[0]
     told = "; ".join(dict.fromkeys(f"{it.label}: {it.error}" for it in outcomes))
-    raise ValueError(f"EvidenceSearch: no candidate could be fitted. {told}")
+    return ValueError(f"EvidenceSearch: no candidate could be fitted. {told}")
