@@ -18,14 +18,14 @@ import oracle
 import sparsebayes
 from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.datasets import sinc
-from sparsebayes.dictionaries import Kernel, Linear, Operator, Wavelet
+from sparsebayes.dictionaries import Kernel, Linear, Operator, Union, Wavelet
 
 NOISE = 0.02
 FAR = np.array([[1e3, 1e3]])
 
 
 def rbf(X, Z):
-    return np.exp(-0.5 * cdist(X, Z, "sqeuclidean"))
+    return np.exp(-cdist(X, Z, "sqeuclidean"))
 
 
 def poly(X, Z):
@@ -37,7 +37,7 @@ def lopsided(X, Z):
     return np.exp(-0.5 * cdist(X, Z + 0.3, "cityblock")) * (2 + np.sin(Z).sum(axis=1))
 
 
-def samples(n=60, seed=0, n_targets=1):
+def samples(n=80, seed=0, n_targets=1):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, size=(n, 2))
     Y = 3 + np.stack([np.sin((k + 1) * X[:, 0]) + X[:, 1] for k in range(n_targets)], axis=1)
@@ -50,7 +50,7 @@ def elsewhere(n=12, seed=1):
 
 
 def machine(**settings):
-    return RVR(**({"gamma": 0.5, "noise_variance": NOISE} | settings))
+    return RVR(**({"gamma": 1.0, "noise_variance": NOISE} | settings))
 
 
 def by_definition(model, K, columns, columns_new, X, y, weights, X_new):
@@ -80,11 +80,14 @@ def by_definition(model, K, columns, columns_new, X, y, weights, X_new):
     return (mean[:, 0], std[:, 0]) if np.ndim(y) == 1 else (mean, std)
 
 
-NOTHING, NOTHING_NEW = np.empty((60, 0)), np.empty((12, 0))
+NOTHING, NOTHING_NEW = np.empty((80, 0)), np.empty((12, 0))
 KERNELS = {
     "rbf": ({}, rbf),
     "poly": ({"kernel": "poly", "gamma": 0.3, "coef0": 1.0}, poly),
-    "of gaussian_process": ({"kernel": ConstantKernel(4.0) * RBF(1.0)}, lambda X, Z: 4 * rbf(X, Z)),
+    "of gaussian_process": (
+        {"kernel": ConstantKernel(4.0) * RBF(0.5**0.5)},
+        lambda X, Z: 4 * rbf(X, Z),
+    ),
     "a function": ({"kernel": lopsided}, lopsided),
 }
 
@@ -98,7 +101,7 @@ def test_is_the_posterior_of_the_model_with_one_more_atom(name, fit_intercept, n
     X, y = samples(n_targets=n_targets)
     X_new = elsewhere()
     X_new[0] = X[7]
-    weights = np.random.default_rng(2).integers(0, 4, size=60) if weighted else None
+    weights = np.random.default_rng(2).integers(0, 4, size=80) if weighted else None
     model = machine(fit_intercept=fit_intercept, **settings).fit(X, y, sample_weight=weights)
     assert len(model.relevance_) > 2
     mean, std = model.predict(X_new, return_std=True, augment=True)
@@ -109,20 +112,22 @@ def test_is_the_posterior_of_the_model_with_one_more_atom(name, fit_intercept, n
     np.testing.assert_array_equal(model.predict(X_new, augment=True), mean)
 
 
+@pytest.mark.parametrize("nested", [False, True], ids=["flat", "nested"])
 @pytest.mark.parametrize("order", [1, -1], ids=["linear first", "kernel first"])
-def test_the_kernel_of_a_union_is_augmented_and_the_rest_is_its_trend(order):
+def test_the_kernel_of_a_union_is_augmented_and_the_rest_is_its_trend(order, nested):
     X, y = samples()
     y = y + 5 * X[:, 0]
     X_new = elsewhere()
-    parts = [Linear(), Kernel(gamma=0.5)][::order]
-    model = SparseBayesRegressor(parts[0] + parts[1], noise_variance=NOISE, prior="flat").fit(X, y)
-    is_linear = model.relevance_ < 2 if order == 1 else model.relevance_ >= 60
+    kernel = Union([Kernel(gamma=1.0)]) if nested else Kernel(gamma=1.0)
+    dictionary = Union([Linear(), kernel][::order])
+    model = SparseBayesRegressor(dictionary, noise_variance=NOISE, prior="flat").fit(X, y)
+    is_linear = model.relevance_ < 2 if order == 1 else model.relevance_ >= 80
     assert is_linear.sum() == 2
     assert (~is_linear).sum() > 2
     twin = copy.copy(model)  # the linear atoms first, whatever the union's order
     if order == -1:
         arranged = np.argsort(~is_linear, kind="stable")
-        shifted = np.where(is_linear, model.relevance_ - 60, model.relevance_ + 2)
+        shifted = np.where(is_linear, model.relevance_ - 80, model.relevance_ + 2)
         twin.relevance_, twin.weights_ = shifted[arranged], model.weights_[arranged]
         twin.prior_variance_ = model.prior_variance_[arranged]
     want = by_definition(twin, rbf, X, X_new, X, y, None, X_new)
@@ -200,7 +205,7 @@ class TestInvariances:
 
     def test_order_of_rows(self):
         X, y = samples()
-        order = np.random.default_rng(3).permutation(60)
+        order = np.random.default_rng(3).permutation(80)
         want = machine().fit(X, y).predict(elsewhere(), return_std=True, augment=True)
         model = machine().fit(X[order], y[order])
         found = model.predict(elsewhere(), return_std=True, augment=True)
@@ -210,7 +215,7 @@ class TestInvariances:
 
     def test_weights_are_repetitions(self):
         X, y = samples()
-        weights = np.random.default_rng(4).integers(0, 3, size=60)
+        weights = np.random.default_rng(4).integers(0, 3, size=80)
         model = machine().fit(X, y, sample_weight=weights)
         want = model.predict(elsewhere(), return_std=True, augment=True)
         several = np.repeat(X, weights, axis=0), np.repeat(y, weights)
@@ -278,7 +283,7 @@ class TestTrainingData:
         assert np.shares_memory(model._training.y, y)
         assert "_training" not in vars(SparseBayesRegressor().fit(X, y))
         poisson = machine(noise_variance=None, likelihood="poisson")
-        assert "_training" not in vars(poisson.fit(X, np.arange(60)))
+        assert "_training" not in vars(poisson.fit(X, np.arange(80)))
 
     @pytest.mark.parametrize(
         "lose",
@@ -287,7 +292,7 @@ class TestTrainingData:
     )
     def test_is_lost_in_pickles_and_copies_and_can_be_given_again(self, lose):
         X, y = samples()
-        weights = np.linspace(0.5, 1.5, 60)
+        weights = np.linspace(0.5, 1.5, 80)
         model = machine().fit(X, y, sample_weight=weights)
         want = model.predict(elsewhere(), return_std=True, augment=True)
         lost = lose(model)
@@ -320,6 +325,8 @@ class TestTrainingData:
         X_2, y_2 = samples(n=40, seed=9)
         want = machine().fit(X_2, y_2).predict(elsewhere(), augment=True)
         np.testing.assert_array_equal(model.fit(X_2, y_2).predict(elsewhere(), augment=True), want)
+        model.set_params(likelihood="poisson", noise_variance=None).fit(X, np.arange(80))
+        assert "_training" not in vars(model)
 
     def test_changed_in_place_is_noticed(self):
         X, y = samples()
@@ -333,10 +340,10 @@ class TestTrainingData:
         X, y = samples()
         model = machine(fit_intercept=fit_intercept).fit(X, y)
         others = {
-            "targets": (X, y + 1e-3 * np.random.default_rng(0).normal(size=60)),
+            "targets": (X, y + 1e-3 * np.random.default_rng(0).normal(size=80)),
             "inputs": (X + 1e-3, y),
             "rows": (X[1:], y[1:]),
-            "weights": (X, y, np.full(60, 2.0)),
+            "weights": (X, y, np.full(80, 2.0)),
             "level": (X, y + 0.1),
         }
         assert len(model.predict(elsewhere(), augment=(X, y))) == 12

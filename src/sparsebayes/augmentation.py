@@ -256,16 +256,10 @@ class _Fit:
         claimed = p.mean / p.prior_variance[:, None]
         # Large weights of atoms that nearly cancel leave their rounding in the residual.
         size = np.abs(weighted.T @ targets).max(initial=0.0) + _SAME * np.abs(p.mean).max(initial=0)
-        rounding = _SAME * (1.0 + np.abs(p.center) / p.norm)  # of an atom without its mean
-        squares = np.einsum("ij,ij->j", weighted, self.U)
-        agree = [
-            np.abs(squares - 1.0) <= rounding,
-            np.abs(slopes - claimed) <= _SAME * (np.abs(claimed) + size / p.noise_variance),
-        ]
+        agree = [np.abs(slopes - claimed) <= _SAME * (np.abs(claimed) + size / p.noise_variance)]
         if self.centered:
             middle = data.weighted(targets).sum(axis=0) / data.total
             agree += [
-                np.abs(weighted.sum(axis=0)) <= rounding * np.sqrt(data.total),
                 np.abs(middle) <= _SAME * (1.0 + np.abs(p.offset) / p.scale),
                 np.isclose(p.noise_variance / p.offset_variance, data.total, rtol=_SAME),
             ]
