@@ -34,9 +34,9 @@ FloatArray = NDArray[np.float64]
 __all__ = ["Draws", "Evidence", "Optimum", "draw", "weights_at"]
 
 _REACH = float(np.exp(5.0))
-_CHAINS = 32
-_BURN_IN = 40
-_KEPT = 3  # of each chain
+_CHAINS = 64
+_BURN_IN = 32
+_KEPT = 2  # of each chain
 _APART = 8  # sweeps from one that is kept to the next
 _SEED = 0
 
@@ -240,7 +240,7 @@ def draw(optimum: Optimum) -> Draws:
     Returns
     -------
     Draws
-        96 of them, hardly correlated.
+        128 of them, hardly correlated.
 
     Examples
     --------
@@ -248,7 +248,7 @@ def draw(optimum: Optimum) -> Draws:
     >>> one = np.ones((1, 1))
     >>> draws = draw(Optimum(30 * one, one, 20.0, 20.0, True, Flat(), one[0], 1.0))
     >>> draws.v.shape, bool(0.8 < np.median(draws.noise) < 1.2)
-    ((96, 1), True)
+    ((128, 1), True)
     """
     chains = Chains(optimum, _CHAINS, np.random.default_rng(_SEED))
     kept = []
@@ -277,7 +277,6 @@ class Chains:
         m, n_targets = optimum.x.shape
         self.v, self.noise = np.ones((count, m)), np.ones(count)
         self.x = np.tile(optimum.x, (count, 1, 1))  # (C, m, T) weights
-        self._last = self.v.copy(), self.noise.copy()
         self._shape, self._rate = 0.5 * n_targets, np.zeros(m)
         prior = optimum.hyperprior
         if isinstance(prior, Gamma):
@@ -285,27 +284,24 @@ class Chains:
         self._corrects = not isinstance(prior, Flat | Gamma)
 
     def sweep(self) -> None:
-        """Move every chain once: its weights, its noise, its variances."""
-        if self.optimum.x.size:
-            self._move_weights()
-        self._last = self.v, self.noise
+        """Move every chain once: its noise, its variances, and then its weights."""
+        last = self.v, self.noise
         if self.optimum.noise_estimated:
             self._move_noise()
         if self.optimum.x.size:
             self._move_variances()
+            self._move_weights(*last)
 
-    def _move_weights(self) -> None:
+    def _move_weights(self, last_v: FloatArray, last_noise: FloatArray) -> None:
         normal = self.rng.standard_normal(self.x.shape)
-        v, noise = self.v.copy(), self.noise.copy()
-        for c in range(len(noise)):
-            found = weights_at(self.optimum, v[c], float(noise[c]))
+        for c in range(len(normal)):
+            found = weights_at(self.optimum, self.v[c], float(self.noise[c]))
             if found is None:  # out of range: the chain stays where it was
-                v[c], noise[c] = self._last[0][c], self._last[1][c]
+                self.v[c], self.noise[c] = last_v[c], last_noise[c]
                 continue
             L, y = found
             drawn, _ = dtrtrs(L, y + normal[c], lower=1, trans=1)
-            self.x[c] = np.sqrt(v[c])[:, None] * drawn
-        self.v, self.noise = v, noise
+            self.x[c] = np.sqrt(self.v[c])[:, None] * drawn
 
     def _move_noise(self) -> None:
         best = self.optimum
@@ -345,15 +341,18 @@ def _inverse_gamma(
     """Draw from inverse gamma distributions restricted to a range, by their distribution function.
 
     The reciprocal, times the scale, is a gamma variable between ends; of its two tails the smaller
-    one is inverted.
+    one is inverted. The chains' uniform numbers are one in each of as many equal intervals: for
+    each chain a uniform number, and together an average with less noise.
     """
     first, last = scale / high, scale / low
-    uniform = rng.random(scale.shape)
-    below, within = gammainc(shape, first), gammainc(shape, last)
-    beyond, above = gammaincc(shape, first), gammaincc(shape, last)
-    lower = gammaincinv(shape, below + uniform * (within - below))
-    upper = gammainccinv(shape, beyond + uniform * (above - beyond))
-    x = np.where(below < 0.5, lower, upper)
+    order = np.argsort(rng.random(scale.shape), axis=0)
+    uniform = (order + rng.random(scale.shape)) / len(scale)
+    below = gammainc(shape, first)
+    x = gammaincinv(shape, below + uniform * (gammainc(shape, last) - below))
+    far = below > 0.5
+    if far.any():
+        beyond, above = gammaincc(shape, first[far]), gammaincc(shape, last[far])
+        x[far] = gammainccinv(shape, beyond + uniform[far] * (above - beyond))
     x = np.where(np.isfinite(x), x, first)  # a tail that underflows is next to its end
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.where(x > 0, scale / x, low)

@@ -183,7 +183,7 @@ def marginal_mixture(posterior: Posterior, X: Any) -> Mixture:
     >>> data = sinc(30, noise=0.1, random_state=0)
     >>> model = RVR(gamma=1 / 9).fit(data.X, data.y)
     >>> marginal_mixture(model.posterior_, data.X).means.shape
-    (30, 96)
+    (30, 128)
     """
     points = _points(posterior)
     count, n_targets = len(points.draws.noise), len(posterior.offset)

@@ -201,7 +201,7 @@ class _Regressor(RegressorMixin, Fitting):
             training data from memory, where ``fit`` left a reference to them; a model that was
             pickled or stored has none, and needs them given again.
         marginalize : bool, default=False
-            Whether to average over the variances and the noise, by 96 draws from their posterior,
+            Whether to average over the variances and the noise, by 128 draws from their posterior,
             instead of taking the best ones; for Gaussian noise and at most 1000 active atoms. The
             draws are the same at every call. Not with ``augment``.
 
