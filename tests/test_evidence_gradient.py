@@ -311,7 +311,7 @@ class TestCurvatureSlope:
         assert_allclose(curvature_slope(Steep(), t, f / 1e6, F), want, rtol=1e-6)
 
     def test_a_likelihood_may_know_better(self):
-        class Known(OwnCounts):
+        class Known(Bernoulli):
             def curvature_slope(self, t, f, F):
                 return np.full_like(f, 7.0)
 

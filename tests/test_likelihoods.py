@@ -1,6 +1,7 @@
 """Likelihoods: the contract that every one must keep, and what is special about each."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.special import expit, log_softmax, softmax
 
+from sparsebayes.curvature_slope import curvature_slope
 from sparsebayes.likelihoods import (
     Bernoulli,
     Expansion,
@@ -33,13 +35,20 @@ CONTRACT = {
 }
 
 
+def test_contract_of_third_derivatives():
+    """Optional; ours are held to it too, as if they were a method."""
+    for likelihood, targets in CONTRACT.values():
+        known = Broken(likelihood, curvature_slope=partial(curvature_slope, likelihood))
+        check_likelihood(known, targets)
+
+
 @pytest.mark.parametrize(("likelihood", "targets"), CONTRACT.values(), ids=CONTRACT.keys())
 def test_contract(likelihood, targets):
     check_likelihood(likelihood, targets)
 
 
 class Broken:
-    """A good likelihood of which one method is replaced."""
+    """A good likelihood of which one method is replaced, or added."""
 
     def __init__(self, likelihood=None, **methods):
         self.good = likelihood or Bernoulli()
@@ -47,6 +56,8 @@ class Broken:
         for name in ("check", "expand", "predictive"):
             setattr(self, name, methods.get(name, getattr(self.good, name)))
         self.n_latent = methods.get("n_latent", self.n_latent)
+        if "curvature_slope" in methods:
+            self.curvature_slope = methods["curvature_slope"]
 
 
 def changed(likelihood=None, **changes):
@@ -107,6 +118,14 @@ BROKEN = {
     "predicts the plug-in": (
         Broken(predictive=lambda m, c: Bernoulli().predictive(m, 0 * c)),
         "averaged over the latent values",
+    ),
+    "third derivatives of the wrong sign": (
+        Broken(curvature_slope=lambda t, f, F: -curvature_slope(Bernoulli(), t, f, F)),
+        "curvature_slope is not the derivative",
+    ),
+    "third derivatives of another shape": (
+        Broken(curvature_slope=lambda t, f, F: F),
+        "curvature_slope() must return an array of shape (3, 1)",
     ),
     "predicts nothing": (Broken(predictive=lambda m, c: None), "logpmf"),
 }

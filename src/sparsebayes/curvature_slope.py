@@ -19,7 +19,7 @@ _STEP = 1e-3  # of differences of fourth order, in units in which the likelihood
 
 
 @runtime_checkable
-class KnowsCurvatureSlope(Protocol):
+class KnowsCurvatureSlope(Likelihood, Protocol):
     """A likelihood that knows its third derivatives; of others, differences are taken."""
 
     def curvature_slope(self, t: FloatArray, f: FloatArray, F: FloatArray) -> FloatArray:

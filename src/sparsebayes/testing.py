@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
+from sparsebayes.curvature_slope import KnowsCurvatureSlope
 from sparsebayes.likelihoods import Expansion, Likelihood
 
 FloatArray = NDArray[np.float64]
@@ -54,7 +55,10 @@ def check_likelihood(likelihood: Likelihood, targets: ArrayLike) -> None:
     t = _check_targets(likelihood, targets)
     rng = np.random.default_rng(0)
     for size in _MODERATE:
-        _check_derivatives(likelihood, t, size * rng.normal(size=(len(t), K)))
+        f = size * rng.normal(size=(len(t), K))
+        _check_derivatives(likelihood, t, f)
+        if isinstance(likelihood, KnowsCurvatureSlope):
+            _check_curvature_slope(likelihood, t, f, rng.normal(size=(len(t), K, K)))
     for size in _EXTREME:
         _check_extremes(likelihood, t, size * rng.uniform(-1, 1, size=(len(t), K)), size)
     _check_rows(likelihood, t, rng.normal(size=(len(t), K)))
@@ -131,6 +135,22 @@ def _check_derivatives(likelihood: Likelihood, t: FloatArray, f: FloatArray) -> 
         (sizes[:, 0] >= least).all(),
         "curvature has a negative eigenvalue: the likelihood is not log-concave",
     )
+
+
+def _check_curvature_slope(
+    likelihood: KnowsCurvatureSlope, t: FloatArray, f: FloatArray, F: FloatArray
+) -> None:
+    F = F + F.transpose(0, 2, 1)
+    got = likelihood.curvature_slope(t, f, F)
+    _ensure(np.shape(got) == f.shape, f"curvature_slope() must return an array of shape {f.shape}")
+    for k in range(f.shape[1]):
+        h = _STEP * np.eye(f.shape[1])[k]
+        up, down = (
+            np.einsum("nkl,nkl->n", F, _expand(likelihood, t, g, "").curvature)
+            for g in (f + h, f - h)
+        )
+        message = "curvature_slope is not the derivative of the curvature"
+        _close(got[:, k], (up - down) / (2 * _STEP), np.abs(up), message)
 
 
 def _close(got: FloatArray, want: FloatArray, rounding: FloatArray, message: str) -> None:
