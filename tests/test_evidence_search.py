@@ -344,6 +344,7 @@ def test_a_prior_for_each_dictionary():
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, n_jobs=1.5), ValueError, "n_jobs must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, penalty=-1), ValueError, "penalty must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, penalty="a"), ValueError, "penalty must be"),
+        (EvidenceSearch(RVR(), {"gamma": [1.0]}, penalty=[1, 2]), ValueError, "penalty must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, verbose=-1), ValueError, "verbose must be"),
         (EvidenceSearch(RVR(), {"gamma": [1.0]}, error_score=0), ValueError, "error_score must"),
         (EvidenceSearch(RVR(), []), ValueError, "param_grid has no candidates"),

@@ -212,7 +212,8 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
     def _check_settings(self) -> None:
         if isinstance(self.estimator, type) or not hasattr(self.estimator, "fit"):
             raise TypeError(f"estimator must be an estimator object, got {self.estimator!r}.")
-        if not (self.penalty == 0 or is_positive(self.penalty)):
+        free = isinstance(self.penalty, numbers.Real) and self.penalty == 0
+        if not (free or is_positive(self.penalty)):
             raise ValueError(f"penalty must be a number >= 0, got {self.penalty!r}.")
         whole = isinstance(self.n_jobs, numbers.Integral) and not isinstance(self.n_jobs, bool)
         if self.n_jobs is not None and not (whole and self.n_jobs != 0):
