@@ -41,6 +41,7 @@ __all__ = ["Augmented", "KernelPart", "TrainingData", "augmented", "has_one_kern
 _BLOCK_CELLS = 2**20  # values of new atoms at training rows that are held at a time: 8 megabytes
 _DIAGONAL_ROWS = 64  # K(x, x) is the diagonal of a small matrix: no kernel gives it alone
 _SAME = 1e-6  # relative difference between what the data say of a model and what it says itself
+_LOST = 100 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +245,7 @@ class _Fit:
         if size == 0:
             raise ValueError(
                 f"augment is not defined for kernel={self.kernel.kernel!r}, which is zero at its "
-                "own center: an atom at a test point says nothing there."
+                "own center at every training row: such an atom says nothing where it is added."
             )
         self.v_new = explained / size
 
@@ -254,13 +255,16 @@ class _Fit:
         weighted = data.weighted(self.U)
         slopes = weighted.T @ self.residual / p.noise_variance  # = mu / v at the posterior mean
         claimed = p.mean / p.prior_variance[:, None]
-        # Large weights of atoms that nearly cancel leave their rounding in the residual.
-        size = np.abs(weighted.T @ targets).max(initial=0.0) + _SAME * np.abs(p.mean).max(initial=0)
-        agree = [np.abs(slopes - claimed) <= _SAME * (np.abs(claimed) + size / p.noise_variance)]
+        # Digits that a large mean of an atom or of the targets took when it was subtracted, ...
+        lost = np.abs(p.center / p.norm).max(initial=0.0) + np.abs(p.offset).max() / p.scale
+        same = _SAME + _LOST * lost
+        # ... and those that large weights of atoms which nearly cancel leave in the residual.
+        size = np.abs(weighted.T @ targets).max(initial=0.0) + same * np.abs(p.mean).max(initial=0)
+        agree = [np.abs(slopes - claimed) <= same * (np.abs(claimed) + size / p.noise_variance)]
         if self.centered:
             middle = data.weighted(targets).sum(axis=0) / data.total
             agree += [
-                np.abs(middle) <= _SAME * (1.0 + np.abs(p.offset) / p.scale),
+                np.abs(middle) <= same,
                 np.isclose(p.noise_variance / p.offset_variance, data.total, rtol=_SAME),
             ]
         if not all(np.all(each) for each in agree):
