@@ -121,7 +121,7 @@ WRONG = {
     "prior": ["Flat", "", -1, np.nan, np.inf, None, Flat, [1.0], True],
     "noise_variance": [0, -1.0, np.nan, np.inf, "0.1", [0.1], True],
     "noise_prior": [0.1, (1.0,), (-1.0, 1.0), (1.0, np.nan), "flat", True],
-    "solver": ["fast", None, 3, "em", "mackay", "orthonormal", ["auto"]],
+    "solver": ["fast", None, 3, "EM", "orthonormal", ["auto"]],
     "tol": [0, -1e-3, np.nan, np.inf, "small", None],
     "max_iter": [0, -5, 2.5, "many", None, True],
     "n_restarts": [-1, 1.5, "few", None],

@@ -16,7 +16,8 @@ from sparsebayes._settings import resolve_prior
 from sparsebayes._wavelet_transforms import Transform, squared_synthesis
 from sparsebayes.dictionaries import Wavelet
 from sparsebayes.dictionaries._leveled import LeveledTransform, leveled
-from sparsebayes.hyperpriors import Hyperprior, InverseGamma
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal
@@ -44,7 +45,7 @@ class Setup(NamedTuple):
 
     prior: Any = "bic"
     noise_variance: float | str | None = None
-    noise_prior: InverseGamma | None = None
+    noise_prior: NoisePrior | None = None
     by_scale: bool | None = None  # None: for images
     tol: float = 1e-6
     max_iter: int = 10_000

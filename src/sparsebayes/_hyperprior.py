@@ -107,7 +107,7 @@ def lets_out(hyperprior: Hyperprior) -> bool:
 
 
 def refuse_if_never_out(hyperprior: Hyperprior, solver: str) -> None:
-    """Raise an error where a solver that begins with an empty model could not even begin.
+    """Raise an error where a solver that leaves atoms out could not even begin.
 
     Parameters
     ----------
@@ -118,11 +118,11 @@ def refuse_if_never_out(hyperprior: Hyperprior, solver: str) -> None:
 
     Examples
     --------
-    >>> refuse_if_never_out(Flat(), "auto")
+    >>> refuse_if_never_out(Flat(), "sequential")
     """
     if not lets_out(hyperprior):
         raise ValueError(
-            f"prior={hyperprior!r} is minus infinity for an atom that is out of the model, so no "
-            f"atom can ever be left out, and solver={solver!r} is made to leave them out: use "
+            f"prior={hyperprior!r} is minus infinity for an atom that is out of the model, so that "
+            f"no atom could ever be left out, which is what {solver} does: use an estimator with "
             'solver="em" or "mackay".'
         )

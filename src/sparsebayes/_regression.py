@@ -8,21 +8,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_pairwise, recount
-from sparsebayes._samples import gather, noise_in_units, prior_in_units, standardized
+from sparsebayes._gaussian_kernels import GaussianModel, learn_regression
+from sparsebayes._samples import (
+    gather,
+    hyperprior_in_units,
+    noise_in_units,
+    prior_in_units,
+    standardized,
+)
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes._union_search import Part, search_parts
 from sparsebayes.design import make_design
 from sparsebayes.diagonal import DiagonalState
-from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
+from sparsebayes.kernel_learning import learns
+from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic, Quadratic
+from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -44,6 +54,24 @@ class Regression:
     log_evidence: float  # of the targets in their own unit; no prior in it
     log_posterior: float  # with the hyperprior and the prior of the noise, also in that unit
     size: int  # atoms there were to choose from
+    theta: FloatArray  # parameters of kernels that were learned
+
+    def tuned(self, atoms: Any) -> Any:
+        """Atoms with the parameters that this fit has learned, where they have the same ones.
+
+        Parameters
+        ----------
+        atoms : Tunable atoms
+            Of a new fit.
+
+        Returns
+        -------
+        Tunable atoms
+            The same centers.
+        """
+        if len(self.theta) != len(atoms.theta):
+            return atoms
+        return atoms.with_theta(np.clip(self.theta, *atoms.bounds.T))
 
     def start(self, quad: Quadratic, scale: float) -> Start | None:
         """Where a new fit may start; None where the dictionary is another one.
@@ -86,6 +114,7 @@ def regress(
     solve: Callable[[Problem, Start | None], Solution],
     last: Regression | None,
     random_state: np.random.RandomState,
+    tol: float = 1e-6,
 ) -> Regression:
     """Fit the targets with the atoms of a dictionary.
 
@@ -107,7 +136,7 @@ def regress(
         As in the estimators.
     noise_variance : float or None
         As in the estimators.
-    noise_prior : None, pair of floats or InverseGamma, default=None
+    noise_prior : None, pair of floats, InverseGamma or Gamma, default=None
         As in the estimators.
     solver : str, default="auto"
         With "auto" and "orthonormal" a problem of orthonormal atoms has an
@@ -117,7 +146,9 @@ def regress(
     last : Regression or None
         An earlier fit to start from.
     random_state : RandomState
-        For k-means centers.
+        For k-means centers, and for a sample of many rows and atoms where kernels are learned.
+    tol : float, default=1e-6
+        What the certificate is held to; ``solve`` knows it too.
 
     Returns
     -------
@@ -135,18 +166,37 @@ def regress(
     before = None if before is None else prior_in_units(before, scale)
     noise_var = None if noise_variance is None else noise_in_units(noise_variance, scale)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
-    with one_blas_thread():
+
+    def quadratic(atoms: Atoms) -> DesignQuadratic:
         quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
         _check_norms(quad)
+        return quad
+
+    with one_blas_thread():
+        if last is not None and learns(atoms):
+            atoms = last.tuned(atoms)
+        quad = quadratic(atoms)
         given: Quadratic = quad
         if solver in ("auto", "orthonormal"):
             given = _simplest(quad, atoms, solver == "orthonormal")
         hyperprior = resolve_prior(prior, dictionary, samples.total, int((given.diag > 0).sum()))
+        hyperprior = hyperprior_in_units(hyperprior, scale)
         start = None if last is None else last.start(given, scale)
-        problem = Problem(given, hyperprior, noise_var)
-        solution = solve(problem, start)
-        if start is None and solver == "auto":
-            solution = search_parts(problem, _orthonormal_parts(quad, atoms), solve, solution)
+        if learns(atoms):
+            atoms, quad, solution = learn_regression(
+                atoms,
+                GaussianModel(X, t, hyperprior, noise_var, quadratic, solve),
+                Targets(t, weights, fit_intercept, noise_var, before),
+                tol=tol,
+                random_state=random_state,
+                start=start,
+            )
+        else:
+            problem = Problem(given, hyperprior, noise_var)
+            solution = solve(problem, start)
+            if start is None and solver == "auto":
+                parts = _orthonormal_parts(quad, atoms)
+                solution = search_parts(problem, parts, solve, solution)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
     if isinstance(solution.state, SampledState):
@@ -163,9 +213,11 @@ def regress(
     log_scale = float(np.log(scale))
     log_evidence = state.log_evidence - of_noise - y.shape[1] * (quad.n - n_before) * log_scale
     log_posterior = log_evidence + (state.objective - state.log_evidence)
-    if before is not None:
-        log_posterior += of_noise - 2.0 * log_scale  # a density of variances in units of y squared
-    return Regression(posterior, solution, log_evidence, log_posterior, quad.size)
+    log_posterior += of_noise
+    if isinstance(before, InverseGamma):
+        log_posterior -= 2.0 * log_scale  # a density of variances in units of y squared
+    theta = atoms.theta if isinstance(atoms, Tunable) else np.empty(0)
+    return Regression(posterior, solution, log_evidence, log_posterior, quad.size, theta)
 
 
 def orthonormal_form(

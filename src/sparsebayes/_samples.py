@@ -1,12 +1,15 @@
 """Samples before a fit: what their weights mean, and targets in a unit of their own."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes.dictionaries._protocol import is_sparse
-from sparsebayes.noise_priors import InverseGamma
+from sparsebayes.gamma_prior import Gamma
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -16,6 +19,7 @@ __all__ = [
     "Samples",
     "checked_weights",
     "gather",
+    "hyperprior_in_units",
     "noise_in_units",
     "prior_in_units",
     "standardized",
@@ -249,12 +253,12 @@ def noise_in_units(noise_variance: float, scale: float, of: str = "y") -> float:
     return _in_units(noise_variance, scale, f"noise_variance={noise_variance:g}", of)
 
 
-def prior_in_units(prior: InverseGamma, scale: float, of: str = "y") -> InverseGamma:
+def prior_in_units(prior: NoisePrior, scale: float, of: str = "y") -> NoisePrior:
     """Prior of that variance.
 
     Parameters
     ----------
-    prior : InverseGamma
+    prior : InverseGamma or LogGamma
         In the unit of the user, squared.
     scale : float
         The unit.
@@ -263,18 +267,44 @@ def prior_in_units(prior: InverseGamma, scale: float, of: str = "y") -> InverseG
 
     Returns
     -------
-    InverseGamma
+    InverseGamma or LogGamma
         The prior; a ValueError where float64 cannot hold both.
 
     Examples
     --------
+    >>> from sparsebayes.noise_priors import InverseGamma
     >>> prior_in_units(InverseGamma(3.0, 16.0), 2.0)
     InverseGamma(g=3.0, h=4.0)
     """
     if prior.h == 0:
         return prior
     named = f"the scale h={prior.h:g} of noise_prior"
-    return InverseGamma(prior.g, _in_units(prior.h, scale, named, of))
+    return replace(prior, h=_in_units(prior.h, scale, named, of))
+
+
+def hyperprior_in_units(prior: Hyperprior, scale: float) -> Hyperprior:
+    """Prior of the variances of weights of atoms of unit norm.
+
+    Parameters
+    ----------
+    prior : Hyperprior
+        In the unit of the user, squared, if it has one.
+    scale : float
+        The unit.
+
+    Returns
+    -------
+    Hyperprior
+        The prior; a ValueError where float64 cannot hold both.
+
+    Examples
+    --------
+    >>> hyperprior_in_units(Gamma(1.0, 16.0), 2.0)
+    Gamma(a=1.0, b=4.0)
+    """
+    if not isinstance(prior, Gamma) or prior.b == 0:
+        return prior
+    return Gamma(prior.a, _in_units(prior.b, scale, f"the rate b={prior.b:g} of prior", "y"))
 
 
 def _in_units(variance: float, scale: float, named: str, of: str) -> float:

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from sparsebayes._counting import is_kernel_machine
-from sparsebayes.hyperpriors import Flat, Hyperprior, InverseGamma, Smoothness
+from sparsebayes._hyperprior import refuse_if_never_out
+from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior, InverseGamma, Smoothness
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
+from sparsebayes.noise_priors import NoisePrior
 
 __all__ = [
     "check_settings",
@@ -25,9 +27,11 @@ _SOLVERS = (
     "sequential",
     "sequential-random",
     "sequential-cyclic",
+    "em",
+    "mackay",
     "orthonormal",
 )
-_LATER_SOLVERS = ("em", "mackay")
+_JOINT = ("em", "mackay")
 _FLAGS = ("fit_intercept", "warm_start")
 _COUNTS = {"max_iter": 1, "n_restarts": 0}
 
@@ -59,13 +63,11 @@ def check_settings(model: Any) -> None:
         raise ValueError(f"verbose must be 0, 1 or 2, got {model.verbose!r}.")
     if not is_positive(model.tol):
         raise ValueError(f"tol must be a number > 0, got {model.tol!r}.")
-    if isinstance(model.solver, str) and model.solver in _LATER_SOLVERS:
-        raise ValueError(
-            f"solver={model.solver!r} is not available in this version: use one of {_SOLVERS}."
-        )
     if not isinstance(model.solver, str) or model.solver not in _SOLVERS:
         raise ValueError(f"solver must be one of {_SOLVERS}, got {model.solver!r}.")
-    resolve_prior(model.prior, None, 1.0, 1)
+    prior = resolve_prior(model.prior, None, 1.0, 1)
+    if model.solver not in _JOINT:
+        refuse_if_never_out(prior, f"solver={model.solver!r}")
     if hasattr(model, "class_weight"):
         _check_classes(model)
     else:
@@ -177,42 +179,44 @@ def resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
             raise ValueError(f"{allowed}, got {prior!r}.")
         return Smoothness(float(prior))
     if isinstance(prior, Hyperprior) and not isinstance(prior, type):
-        return prior
+        return Flat() if prior == Gamma(0, 0) else prior
     raise TypeError(f"{allowed}, got {prior!r}.")
 
 
-def resolve_noise_prior(noise_prior: Any) -> InverseGamma | None:
+def resolve_noise_prior(noise_prior: Any) -> NoisePrior | None:
     """Turn the parameter ``noise_prior`` into a prior of the noise variance.
 
     Parameters
     ----------
-    noise_prior : None, pair of floats or InverseGamma
+    noise_prior : None, pair of floats, InverseGamma or Gamma
         As given.
 
     Returns
     -------
-    InverseGamma or None
+    InverseGamma, LogGamma or None
         The prior.
 
     Examples
     --------
     >>> resolve_noise_prior((1e-4, 1e-4))
     InverseGamma(g=0.0001, h=0.0001)
+    >>> resolve_noise_prior(Gamma(2.0, 0.5))
+    LogGamma(c=2.0, h=0.5)
     """
     if noise_prior is None or isinstance(noise_prior, InverseGamma):
         return noise_prior
+    if isinstance(noise_prior, Gamma):
+        return noise_prior.of_noise
+    allowed = (
+        "noise_prior must be None, a pair (g, h) of numbers >= 0, an InverseGamma or a Gamma, "
+        f"got {noise_prior!r}."
+    )
     if not isinstance(noise_prior, tuple | list) or len(noise_prior) != 2:
-        raise TypeError(
-            "noise_prior must be None, a pair (g, h) of numbers >= 0 or an InverseGamma, "
-            f"got {noise_prior!r}."
-        )
+        raise TypeError(allowed)
     try:
         return InverseGamma(*noise_prior)
     except ValueError:
-        raise ValueError(
-            f"noise_prior must be None, a pair (g, h) of numbers >= 0 or an InverseGamma, "
-            f"got {noise_prior!r}."
-        ) from None
+        raise ValueError(allowed) from None
 
 
 def resolve_likelihood(likelihood: Any) -> Likelihood | None:

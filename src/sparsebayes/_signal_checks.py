@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._counting import is_pairwise
 from sparsebayes._denoising import Setup
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes._settings import is_count, is_positive, resolve_noise_prior, resolve_prior
 from sparsebayes._wavelet_transforms import checked_name
 from sparsebayes.dictionaries._protocol import is_dictionary, is_sparse
@@ -126,7 +127,7 @@ def checked_setup(
     >>> checked_setup("bic", 2, None, False, 1e-6, 100, 0, False).noise_variance
     2.0
     """
-    resolve_prior(prior, None, 1.0, 1)
+    refuse_if_never_out(resolve_prior(prior, None, 1.0, 1), "denoise")
     named = isinstance(noise_variance, str) and noise_variance == "mad"
     if not (noise_variance is None or named or is_positive(noise_variance)):
         raise ValueError(

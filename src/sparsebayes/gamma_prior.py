@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._cubics import falling_roots
 from sparsebayes._hyperprior import LEAST_S, Flat, LogDerivatives
+from sparsebayes.noise_priors import LogGamma
 
 FloatArray = NDArray[np.float64]
 
@@ -60,11 +61,34 @@ class Gamma:
             )
 
     @property
+    def of_noise(self) -> LogGamma:
+        """The same prior, of the precision of the noise."""
+        return LogGamma(float(self.a), float(self.b))
+
+    def rescaled(self, factor: float) -> "Gamma":
+        """Return the same prior for variances in another unit: those given, times ``factor``.
+
+        Parameters
+        ----------
+        factor : float
+            What a variance is multiplied by.
+
+        Returns
+        -------
+        Gamma
+            The prior.
+
+        Examples
+        --------
+        >>> Gamma(2.0, 3.0).rescaled(100.0)
+        Gamma(a=2.0, b=300.0)
+        """
+        return Gamma(self.a, self.b * factor)
+
+    @property
     def log_normalizer(self) -> float:
         """Logarithm of what the density is multiplied by; zero where it is improper."""
-        if self.a == 0 or self.b == 0:
-            return 0.0
-        return self.a * math.log(self.b) - math.lgamma(self.a)
+        return self.of_noise.log_normalizer
 
     def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
         """Return ``-a log v - b / v``, normalized where a > 0; minus infinity at zero."""

@@ -1,7 +1,8 @@
-"""Prior of the noise variance, and the normalizer of a smoothness prior that depends on the noise.
+"""Priors of the noise variance, and the normalizer of a smoothness prior that depends on the noise.
 
 An inverse-gamma prior of a variance is so many observations of it made before: 2 (g + 1) of them,
-whose squares add up to 2 h. A quadratic that counts them with the targets has the prior in its
+whose squares add up to 2 h; a Gamma(c, d) prior of the logarithm of the precision is 2 c of them,
+of squares 2 d. A quadratic that counts them with the targets has the prior in its
 evidence, and no solver needs to know.
 """
 
@@ -13,7 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expn
 
-__all__ = ["InverseGamma", "Observations", "smoothness_log_normalizer"]
+__all__ = [
+    "InverseGamma",
+    "LogGamma",
+    "NoisePrior",
+    "Observations",
+    "smoothness_log_normalizer",
+]
 
 _LEVELS = 80  # of a continued fraction, at arguments of one and more
 _NARROW = 0.1  # logarithms of an antiderivative closer than this cancel: the integral is narrow
@@ -128,10 +135,63 @@ class InverseGamma:
         >>> InverseGamma(4.0, 3.0).observations(2)[:2]
         (5.0, 6.0)
         """
-        count = 2.0 * (self.g + 1)
-        # the evidence of these observations would have (2 pi)^(-count / 2)
-        log_offset = 0.5 * count * math.log(2 * math.pi) + self.log_normalizer
-        return Observations(count / n_targets, 2.0 * self.h, log_offset)
+        return _observed(2.0 * (self.g + 1), self.h, self.log_normalizer, n_targets)
+
+
+@dataclass(frozen=True)
+class LogGamma:
+    """Prior of the logarithm of the noise precision: log density -c log noise - h / noise.
+
+    It is what `Gamma` means as a prior of the noise (Tipping 2001, appendix A): its mode is h / c,
+    which 2 c observations would be needed to tell.
+
+    Parameters
+    ----------
+    c : float
+        Shape, at least 0.
+    h : float
+        Rate, at least 0, in the units of the noise variance.
+
+    Examples
+    --------
+    >>> prior = LogGamma(c=10.0, h=2.0)
+    >>> densities = [prior.log_density(noise) for noise in (0.1, 0.2, 0.4)]
+    >>> densities.index(max(densities))
+    1
+    >>> prior.observations(2)[:2], prior.rescaled(100.0)
+    ((10.0, 4.0), LogGamma(c=10.0, h=200.0))
+    """
+
+    c: float
+    h: float
+
+    @property
+    def log_normalizer(self) -> float:
+        """Logarithm of what the density is multiplied by; zero where it is improper."""
+        if self.c == 0 or self.h == 0:
+            return 0.0
+        return self.c * math.log(self.h) - math.lgamma(self.c)
+
+    def log_density(self, noise_var: float) -> float:
+        """Log density of the logarithm of a noise variance, normalized where c > 0 and h > 0."""
+        return self.log_normalizer - self.c * math.log(noise_var) - self.h / noise_var
+
+    def rescaled(self, factor: float) -> "LogGamma":
+        """Return the same prior for variances in another unit: those given, times ``factor``."""
+        return LogGamma(self.c, self.h * factor)
+
+    def observations(self, n_targets: int) -> Observations:
+        """Return what the prior adds to a quadratic of so many targets."""
+        return _observed(2.0 * self.c, self.h, self.log_normalizer, n_targets)
+
+
+NoisePrior = InverseGamma | LogGamma
+
+
+def _observed(count: float, h: float, log_normalizer: float, n_targets: int) -> Observations:
+    # the evidence of these observations would have (2 pi)^(-count / 2)
+    log_offset = 0.5 * count * math.log(2 * math.pi) + log_normalizer
+    return Observations(count / n_targets, 2.0 * h, log_offset)
 
 
 def smoothness_log_normalizer(c: float, noise_var: float, low: float, high: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.design import Design
-from sparsebayes.noise_priors import InverseGamma
+from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -227,7 +227,7 @@ class DesignQuadratic:
         Weight of each row; a weight of two equals a row given twice.
     center : bool
         Whether an intercept with a flat prior is integrated out.
-    noise_prior : InverseGamma or None
+    noise_prior : InverseGamma, LogGamma or None
         Prior of the noise variance: observations made before, which count with the targets.
     """
 
@@ -239,7 +239,7 @@ class DesignQuadratic:
         t: FloatArray,
         weights: FloatArray | None = None,
         center: bool = False,
-        noise_prior: InverseGamma | None = None,
+        noise_prior: NoisePrior | None = None,
     ) -> None:
         n_rows, m = design.shape
         self.design = design

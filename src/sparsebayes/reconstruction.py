@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes._bases import known_shape, products_of
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes._reconstructing import (
     Measured,
     Recovered,
@@ -290,7 +291,7 @@ def _checked_settings(
     random_state: Any,
     verbose: Any,
 ) -> Settings:
-    resolve_prior(prior, None, 1.0, 1)
+    refuse_if_never_out(resolve_prior(prior, None, 1.0, 1), "reconstruct")
     before = resolve_noise_prior(noise_prior)
     if noise_variance is not None and not is_positive(noise_variance):
         raise ValueError(

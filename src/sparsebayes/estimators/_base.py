@@ -22,7 +22,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Progress, Solution, Status
-from sparsebayes.solvers import relinearize, sequential_latent
+from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
 from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
@@ -87,6 +87,8 @@ class Fitting(BaseEstimator):
         name, _, selection = self.solver.partition("-")
         if name == "sequential":
             return settings | {"selection": selection or "greedy"}
+        if name in joint.UPDATES:
+            return settings | {"update": name}
         return settings | {"n_restarts": int(self.n_restarts)}
 
     def _reporter(self, *, noise: bool) -> "Reporter | None":
@@ -131,7 +133,11 @@ class Fitting(BaseEstimator):
     ) -> tuple[Solution, LatentQuadratic]:
         reporter = self._reporter(noise=False)
         settings = self._solver_settings(rng, reporter)
-        solver = sequential_latent if "selection" in settings else relinearize
+        solver: Any = relinearize
+        if "selection" in settings:
+            solver = sequential_latent
+        elif "update" in settings:
+            solver = joint_latent
         solution, quad = solver.solve(latent, hyperprior, start=start, **settings)
         if reporter is not None:
             reporter.close(solution)

@@ -22,7 +22,7 @@ from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import OrthonormalQuadratic
-from sparsebayes.solvers import orthonormal, sequential, working_set
+from sparsebayes.solvers import joint, orthonormal, sequential, working_set
 
 FloatArray = NDArray[np.float64]
 
@@ -97,6 +97,7 @@ class _Regressor(RegressorMixin, Fitting):
             solve=partial(self._solve, rng),
             last=last if self.warm_start and isinstance(last, Regression) else None,
             random_state=rng,
+            tol=float(self.tol),
         )
         posterior = result.posterior
         estimated = posterior.noise_variance * posterior.scale**2
@@ -138,7 +139,11 @@ class _Regressor(RegressorMixin, Fitting):
     def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
         reporter = self._reporter(noise=True)
         settings = self._solver_settings(rng, reporter)
-        solver: Any = sequential if "selection" in settings else working_set
+        solver: Any = working_set
+        if "selection" in settings:
+            solver = sequential
+        elif "update" in settings:
+            solver = joint
         if isinstance(problem.quad, OrthonormalQuadratic):
             solver = orthonormal
             del settings["n_restarts"]

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
 from sparsebayes.hyperpriors import Flat, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
@@ -30,6 +31,7 @@ _STEP = 2e5, 0.5  # of a Newton step: at least, and for each m^3
 _SCREEN = 3e5, 0.1  # of a screen: at least, and for each M (m^2 + 1000)
 _ADDITION = 2e5, 0.1  # of an atom's entry: at least, and for each N M of its column of G
 _PRICED = 4.0  # times the least of each if the hyperprior is not flat: its variances are roots
+_LEAPS = 100  # of atoms to the other maximum of their worth, between additions
 _LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
@@ -116,6 +118,8 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
     while not run.exhausted:
         statistics = run.screen(state)
         gains = statistics.gains.copy()
+        if not lets_out(problem.hyperprior):
+            state = _leapt(run, state, statistics, noise, tol)
         gains[state.active] = 0.0
         for failed in barred:
             gains[failed] = 0.0
@@ -135,6 +139,26 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
             state, barred = climbed, []
         else:
             barred.append(added)
+    return state
+
+
+def _leapt(run: Run, state: State, statistics: Screen, noise: Noise, tol: float) -> State:
+    """Where a prior lets no atom out, its worth may have two maxima: move those at the lower one.
+
+    One at a time, the best first; Newton steps would never cross the valley.
+    """
+    for _ in range(_LEAPS):
+        own = statistics.gains[state.active]
+        j = int(own.argmax()) if own.size else 0
+        if run.exhausted or not own.size or own[j] <= tol:
+            break
+        v = state.v.copy()
+        v[j] = statistics.v[state.active[j]]
+        leapt = run.newton(state.active, v, resume_noise(noise, state), tol=max(_LAX * tol, 1e-11))
+        if leapt.objective <= state.objective:
+            break
+        state = leapt
+        statistics = run.screen(state)
     return state
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import State, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Mode, Start, find_mode, quadratic_at
@@ -143,7 +144,8 @@ def inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> P
     gone = (v[1] == 0) & (v[0] <= 2.0 * faint)
     came = v[0] == 0  # at its full variance: with a price on it, a faint atom is worth nothing
     v[0] = np.where(came, v[1], v[0])
-    v[1] = np.maximum(v[1], faint)
+    if lets_out(at.problem.hyperprior):
+        v[1] = np.maximum(v[1], faint)
     step = np.clip(fraction * np.log(v[1] / v[0]), -longest, longest)
     return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.starts)
 

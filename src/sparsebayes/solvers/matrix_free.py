@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import log_evidence_constant, log_hyperprior
 from sparsebayes.hyperpriors import best_variance, gain
 from sparsebayes.implicit import Draws, Implicit, Matrix, SampledState, matrix_of, shrunk
@@ -106,6 +107,7 @@ def solve(
     >>> sorted(solution.state.active.tolist()), solution.status.name
     ([0, 2], 'SETTLED')
     """
+    refuse_if_never_out(problem.hyperprior, "the matrix-free solver")
     rounds = _Rounds.of(problem, n_probes, random_state)
     noise = problem.noise()
     trace: list[Progress] = []

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import log_hyperprior
 from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, Smoothness, gain
@@ -117,6 +118,7 @@ def solve(
         raise TypeError(
             f"the orthonormal solver takes an OrthonormalQuadratic, got {type(quad).__name__}."
         )
+    refuse_if_never_out(problem.hyperprior, "the closed form of orthonormal atoms")
     power = np.einsum("ij,ij->i", quad.g, quad.g)
     rest = max(quad.tt - float(power.sum()), 0.0)
     noise = problem.noise()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import lets_out, refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
 from sparsebayes.laplace import Latent
@@ -98,6 +99,8 @@ def solve(
     quad : LatentQuadratic
         The last expansion.
     """
+    if start is None:
+        refuse_if_never_out(hyperprior, "the working-set solver")
     fit = Fit(latent, hyperprior, max_iter, report)
     rng = np.random.RandomState(0) if random_state is None else random_state
     point = start
@@ -197,7 +200,8 @@ def _finish(fit: Fit, point: Point, tol: float) -> Expanded:
     """Screen the whole dictionary and converge on the atoms that gain most, in turn."""
     per_atom = 1 if fit.latent.shared else fit.latent.K
     m = fit.latent.design.shape[1]
-    if m <= 2 * _WORK or fit.latent.K == 1:  # with several latent functions a screen costs K^2
+    if m <= 2 * _WORK or fit.latent.K == 1 or not lets_out(fit.hyperprior):
+        # with several latent functions a screen costs K^2
         return _climb(fit, fit.latent, point, tol, "finish")
     least, height, idle = np.inf, -np.inf, 0
     for _ in range(_SCREENS):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh, screen
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
@@ -195,6 +196,7 @@ def solve(
     """
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}.")
+    refuse_if_never_out(problem.hyperprior, "the sequential solver")
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_START_NOISE)
     try:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
@@ -68,6 +69,7 @@ def solve(
     """
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}.")
+    refuse_if_never_out(hyperprior, "the sequential solver")
     rng = np.random.RandomState(0) if random_state is None else random_state
     point = start or Point(np.empty(0, dtype=np.intp), np.empty(0))
     trace: list[Progress] = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
@@ -148,7 +149,7 @@ def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
         gram = at.quad.gram(at.state.active)
         gradient, H = derivatives(gram, fit.hyperprior, at.state.v, UNIT_NOISE, at.state.white)
         fit.iterations += 1
-        stays = (at.state.v > FAINT) | (gradient > 0)
+        stays = (at.state.v > FAINT) | (gradient > 0) | (not lets_out(fit.hyperprior))
         if not stays.all():
             point = at.point
             at = expand(

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.solvers.climb import Run, climb, resume_noise
@@ -81,6 +82,7 @@ def solve(
     >>> sorted(solution.state.active.tolist()), solution.status.name
     ([0, 2], 'CONVERGED')
     """
+    refuse_if_never_out(problem.hyperprior, "the working-set solver")
     if problem.quad.size <= _DENSE:
         problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
     large = problem.quad.size > 2 * SAMPLE
