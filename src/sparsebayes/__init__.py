@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
-    "EvidenceSearch",
     "RVC",
     "RVR",
+    "EvidenceSearch",
     "SparseBayesClassifier",
     "SparseBayesRegressor",
     "__version__",

@@ -2,8 +2,8 @@
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -58,6 +58,10 @@ class Status(enum.Enum):
         "expansions of the likelihood at successive modes disagree about single atoms, by the "
         "certificate's max_gain: the model is as good as Laplace's approximation can tell. "
         "Increase tol, or use another prior or more data."
+    )
+    UNTUNED = (
+        "the parameters of the kernel were still changing when the fit ended: the objective is "
+        "almost flat in them, by the certificate's kernel_gradient. Increase tol, or give gamma."
     )
     BREAKDOWN = (
         "a factorization failed and the last good state was kept: the atoms are too nearly "
@@ -134,12 +138,16 @@ class Certificate:
     rounding : float
         Error of these figures in float64: large where atoms are nearly collinear or the noise is
         tiny beside the targets.
+    kernel_gradient : float
+        Largest derivative of the objective in the logarithm of a kernel's parameter that was
+        learned and that no bound holds; zero where none was.
     """
 
     max_gain: float
     gradient_norm: float
     max_curvature: float
     rounding: float = 0.0
+    kernel_gradient: float = 0.0
 
     def holds(self, tol: float) -> bool:
         """Whether this is a maximum up to ``tol`` nats, as far as float64 can tell."""
@@ -148,6 +156,7 @@ class Certificate:
             self.max_gain <= tol + error
             and self.gradient_norm <= tol**0.5 + error
             and self.max_curvature <= tol**0.5 + error
+            and self.kernel_gradient <= tol**0.5 + error
         )
 
 
@@ -162,6 +171,40 @@ class Solution:
     converged: bool  # whether the certificate holds; of a `SampledState`, whether it is settled
     n_iter: int
     trace: tuple[Progress, ...] = field(repr=False, default=())
+    held: tuple[str, ...] = ()  # learned parameters of kernels that a bound holds
+
+    def with_kernels(self, slope: float, held: tuple[str, ...], n_iter: int, tol: float) -> Self:
+        """The same where parameters of kernels were learned too.
+
+        Parameters
+        ----------
+        slope : float
+            Largest derivative in one of them that no bound holds.
+        held : tuple of str
+            Those that a bound holds.
+        n_iter : int
+            Iterations of all fits that led here.
+        tol : float
+            What the certificate is held to.
+
+        Returns
+        -------
+        Solution
+            With all of it in the certificate and the status.
+        """
+        certificate = replace(self.certificate, kernel_gradient=slope)
+        converged = self.converged and certificate.holds(tol)
+        status = self.status
+        if status is Status.CONVERGED and not converged:
+            status = Status.UNTUNED
+        return replace(
+            self,
+            certificate=certificate,
+            converged=converged,
+            status=status,
+            n_iter=n_iter,
+            held=held,
+        )
 
     @property
     def log_evidence(self) -> float:

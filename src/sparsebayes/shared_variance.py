@@ -1,0 +1,159 @@
+"""Where to begin with the parameters of kernels: all atoms in the model, with one variance.
+
+Which atoms are active depends on the widths of their kernels, and which widths are best depends on
+the atoms: begun anywhere, the two soon confirm each other. With one variance for all atoms there is
+nothing to choose. The evidence is that of a Gaussian process of low rank, a function of the widths,
+the variance and the noise alone, smooth, and too poor in parameters to overfit; its maximum is
+where the search for sparse models begins. A sample of rows and atoms tells as much.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, minimize
+
+from sparsebayes.design import make_design
+from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.dictionaries.union import UnionAtoms
+from sparsebayes.engine import Breakdown, State, whiten
+from sparsebayes.evidence_gradient import gaussian_gradient
+from sparsebayes.hyperpriors import Flat
+from sparsebayes.noise_priors import NoisePrior
+from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.solvers.newton import Noise, derivatives
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Targets", "first_theta"]
+
+_ROWS = 4000  # rows sampled, of more
+_ATOMS, _MANY_ATOMS = 100, 200  # atoms sampled of each part: for few parameters, for many
+_FEW = 2  # parameters
+_STEPS = 100
+_ENOUGH = 0.1  # nats per unit of log parameter: the sparse model has its own optimum
+_RANGE = 20.0  # how far log variances may go
+_NOISE = 1e-6, 2.0  # noise variances, as fractions of the power of the targets
+_BEGIN = 0.1  # the one to begin with
+_WALL = 1e10  # where float64 cannot tell
+
+
+class Targets(NamedTuple):
+    """Targets, or numbers that stand for them, and how they are weighted."""
+
+    t: FloatArray  # (N, T)
+    weights: FloatArray | None  # (N,)
+    center: bool
+    noise_var: float | None  # None to estimate it
+    noise_prior: NoisePrior | None = None
+
+
+def first_theta(
+    atoms: Any, X: Matrix, targets: Targets, random_state: np.random.RandomState
+) -> FloatArray:
+    """Parameters of the atoms that explain the targets best where all variances are equal.
+
+    Parameters
+    ----------
+    atoms : Tunable atoms
+        Bound to X, with at least one parameter to learn; the search starts from their own.
+    X : float64 array or CSR matrix of shape (N, d)
+        Training rows.
+    targets : Targets
+        What is to be explained.
+    random_state : RandomState
+        Draws rows and atoms, of many.
+
+    Returns
+    -------
+    ndarray of shape (P,)
+        Within the bounds; the parameters as they are where the targets are constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Kernel
+    >>> X = np.linspace(-10, 10, 100)[:, None]
+    >>> t = np.sinc(X / np.pi) + 0.1 * np.random.RandomState(0).normal(size=X.shape)
+    >>> atoms = Kernel("rbf", gamma="evidence").bind(X)
+    >>> targets = Targets(t - t.mean(), None, True, None)
+    >>> theta = first_theta(atoms, X, targets, np.random.RandomState(0))
+    >>> bool(1.5 < np.exp(theta[0]) ** -0.5 < 4)
+    True
+    """
+    X, targets = _some_rows(X, targets, random_state)
+    wanted = _ATOMS if len(atoms.theta) <= _FEW else _MANY_ATOMS
+    chosen, part = _some_atoms(atoms, wanted, random_state)
+    few, n_parts = atoms.restrict(chosen), int(part.max(initial=0)) + 1
+    begin = _quadratic(few, X, targets)
+    power = begin.tt / (targets.t.shape[1] * max(begin.n, 1.0))
+    if not power > 0:
+        return np.asarray(atoms.theta)
+    sums = np.bincount(part, begin.norm**2, n_parts)
+    # Variances with which each part has the power of the targets.
+    v = np.log(power * max(begin.n, 1.0) / np.where(sums > 0, sums, 1.0))
+    estimated = targets.noise_var is None
+    noise = np.log(power * np.array([_BEGIN, *_NOISE]))
+    if targets.noise_var is not None:
+        noise = np.full(3, np.log(targets.noise_var))
+    start = np.concatenate([v, noise[:1], few.theta])
+
+    def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+        now = few.with_theta(parameters[n_parts + 1 :])
+        every = np.arange(len(part))
+        noise_var = float(np.exp(parameters[n_parts]))
+        try:
+            quad = _quadratic(now, X, targets)
+            v = np.exp(parameters[:n_parts])[part] * quad.norm**2
+            white = whiten(gram := quad.gram(every), v, noise_var)
+        except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+            return _WALL, np.zeros_like(parameters)
+        slopes = derivatives(gram, Flat(), v, Noise(noise_var, estimated, 0.0), white).gradient
+        state = State(every, v, noise_var, white, white.log_evidence)
+        own = np.bincount(part, slopes[: len(part)], n_parts)
+        rise = slopes[len(part) :] if estimated else np.zeros(1)
+        of_theta = now.pullback(X, gaussian_gradient(quad, state, Flat(), targets.t))
+        return -white.log_evidence, -np.concatenate([own, rise, of_theta])
+
+    ranges = np.concatenate([v[:, None] + [-_RANGE, _RANGE], noise[None, 1:], few.bounds])
+    found = minimize(
+        loss,
+        np.asarray(start, dtype=np.float64),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(*ranges.T),
+        options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
+    )
+    return np.asarray(found.x[n_parts + 1 :])
+
+
+def _quadratic(atoms: Any, X: Matrix, targets: Targets) -> DesignQuadratic:
+    t, weights, center, _, noise_prior = targets
+    return DesignQuadratic(make_design(atoms, X), t, weights, center, noise_prior)
+
+
+def _some_rows(
+    X: Matrix, targets: Targets, random_state: np.random.RandomState
+) -> tuple[Matrix, Targets]:
+    n = int(X.shape[0])
+    if n <= _ROWS:
+        return X, targets
+    rows = np.sort(random_state.choice(n, _ROWS, replace=False))
+    weights = None if targets.weights is None else targets.weights[rows]
+    return X[rows], targets._replace(t=targets.t[rows], weights=weights)
+
+
+def _some_atoms(
+    atoms: Any, wanted: int, random_state: np.random.RandomState
+) -> tuple[IndexArray, IndexArray]:
+    """Atoms drawn from each part of a union, and the numbers of their parts: one variance each."""
+    parts = atoms.columns if isinstance(atoms, UnionAtoms) else (slice(0, atoms.size),)
+    every = np.arange(atoms.size)
+    chosen = [every[columns] for columns in parts]
+    chosen = [
+        own if own.size <= wanted else np.sort(random_state.choice(own, wanted, replace=False))
+        for own in chosen
+    ]
+    number = np.repeat(np.arange(len(chosen)), [own.size for own in chosen])
+    return np.concatenate(chosen), number
