@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import root
 from scipy.special import expit, log_expit
 from sklearn.gaussian_process import kernels as gp
 
@@ -16,7 +17,11 @@ from sparsebayes.curvature_slope import KnowsCurvatureSlope, curvature_slope
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.engine import refresh
-from sparsebayes.evidence_gradient import gaussian_gradient, latent_gradient
+from sparsebayes.evidence_gradient import (
+    gaussian_gradient,
+    latent_gradient,
+    latent_profile_gradient,
+)
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Expansion, Gaussian, Multinomial, Poisson
@@ -207,8 +212,8 @@ LIKELIHOODS = {
 SETTINGS = [(name, False) for name in LIKELIHOODS] + [("three classes", True)]
 
 
-def laplace_objective(Phi, latent, columns, v, prior):
-    """Log evidence and log hyperprior by definition; norms by the curvature at the mode."""
+def dense_fit(Phi, latent, columns, v):
+    """Laplace's approximation by definition, and squared norms by the curvature at its mode."""
     K = latent.K
     group = K if latent.shared else 1
     pairs = [(int(i) // K, int(i) % K) for i in members(columns, group)]
@@ -223,7 +228,11 @@ def laplace_objective(Phi, latent, columns, v, prior):
             C = ones.T @ fit.B @ ones
             c = c - ones @ np.linalg.pinv(C, rcond=1e-10) @ ones.T @ fit.B @ c
         squares.append(c @ fit.B @ c)
-    squares = np.reshape(squares, (-1, group)).mean(axis=1)
+    return fit, np.reshape(squares, (-1, group)).mean(axis=1)
+
+
+def laplace_objective(Phi, latent, columns, v, prior):
+    fit, squares = dense_fit(Phi, latent, columns, v)
     return fit.log_evidence + np.sum(prior.log_density(v * squares, 1.0))
 
 
@@ -272,6 +281,60 @@ def test_latent_functions_of_kernels(name, dictionary, center):
     )
     got = atoms.restrict(used).pullback(X, D)
     assert_allclose(got, want, rtol=1e-6, atol=1e-7 * np.abs(want).max())
+
+
+def balanced(Phi, latent, active, v, prior):
+    """Log variances at which the gradient of their own expansion vanishes, by definition."""
+    K = latent.K
+    group = K if latent.shared else 1
+
+    def gradient(log_v):
+        fit, squares = dense_fit(Phi, latent, active, np.exp(log_v))
+        own = np.diag(fit.covariance)[: group * len(active)] + fit.w**2
+        power = own.reshape(-1, group).sum(axis=1) / np.exp(log_v)
+        slope = prior.log_derivatives(np.exp(log_v) * squares, 1.0).u
+        return 0.5 * (power - group) + slope
+
+    found = root(gradient, np.log(v), method="hybr", options={"xtol": 1e-12})
+    assert np.abs(gradient(found.x)).max() < 1e-9
+    return np.exp(found.x)
+
+
+@pytest.mark.parametrize("prior", [Flat(), Smoothness(0.4)], ids=str)
+@pytest.mark.parametrize(
+    ("likelihood", "shared"),
+    [(Bernoulli(), False), (Poisson(), False), (Multinomial(3), False), (Multinomial(3), True)],
+    ids=str,
+)
+def test_variances_follow_too(likelihood, shared, prior, center):
+    """Differences of the objective at the balance of variances, found anew at each step."""
+    rng = np.random.default_rng(8)
+    n, K = 50, likelihood.n_latent
+    weights = rng.uniform(0.5, 2.0, n)
+    Phi = rng.normal(size=(n, 3))
+    f = Phi @ rng.normal(size=(3, K)) * 2
+    if K == 1:
+        rate = np.exp(f[:, 0] / 5)
+        t = rng.poisson(rate) if isinstance(likelihood, Poisson) else rng.random(n) < expit(f[:, 0])
+    else:
+        t = np.argmax(f + rng.gumbel(size=f.shape), axis=1)
+    latent = Latent(ArrayDesign(Phi), t.astype(float), weights, likelihood, center, shared)
+    active = np.array([2, 0]) if K == 1 or shared else np.array([7, 0, 2])
+    start = balanced(Phi, latent, active, np.ones(len(active)), prior)
+    at = expand(latent, prior, Point(active, start))
+    atoms, D = latent_profile_gradient(latent, at.quad, at.state, prior)
+    held = latent_gradient(latent, at.quad, at.state, prior)[1]
+    assert_array_equal(atoms, [0, 2])
+    way = rng.normal(size=Phi.shape)
+
+    def profile(step):
+        moved = Phi + step * way
+        v = balanced(moved, latent, active, start, prior)
+        return laplace_objective(moved, latent, active, v, prior)
+
+    (want,) = gentle_slope(profile, np.zeros(1), step=3e-3)
+    assert_allclose(np.vdot(D, way[:, atoms]), want, rtol=1e-6)
+    assert abs(np.vdot(held, way[:, atoms]) - want) > 1e-4 * abs(want)
 
 
 class TestCurvatureSlope:

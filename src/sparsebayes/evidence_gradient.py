@@ -8,17 +8,19 @@ differentiated. The derivative in the parameters of the atoms is `Tunable.pullba
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.curvature_slope import curvature_slope
 from sparsebayes.engine import State, per_column
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.latent_sensitivity import Sensitivity, inverse_norm
 from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.solvers.expansion import UNIT_NOISE
+from sparsebayes.solvers.newton import derivatives
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["gaussian_gradient", "latent_gradient"]
+__all__ = ["gaussian_gradient", "latent_gradient", "latent_profile_gradient"]
 
 
 def gaussian_gradient(
@@ -63,7 +65,7 @@ def gaussian_gradient(
     D /= state.noise_var
     D += 2.0 * hyperprior.log_derivatives(state.v, state.noise_var).u * atoms.T
     # In raw values the centering drops out: what is weighted sums to zero already.
-    D *= _inverse(quad.norm[state.active])
+    D *= inverse_norm(quad.norm[state.active])
     if quad.weights is not None:
         D *= quad.weights[:, None]
     return np.asarray(D)
@@ -108,53 +110,95 @@ def latent_gradient(
     (array([0]), array([[0.118],
            [0.059]]))
     """
-    columns = quad.members(state.active)
-    k, K, B = quad.latent(columns), quad.K, quad.curvature
-    atoms, which = np.unique(quad.atom(columns), return_inverse=True)
-    rows = latent.design.columns(atoms)
-    if quad.center:
-        rows -= quad.mean[atoms, None]
-    scale = _inverse(quad.norm[columns])
-    U = rows[which] * scale[:, None]  # (m, N)
-    tilt = quad.tilt[atoms[which], k] * scale[:, None]  # (m, K)
-    mine = [np.flatnonzero(k == one) for one in range(K)]
-    mu, Sigma = state.mu[:, 0], state.Sigma
+    at = Sensitivity(latent, quad, state)
+    return at.atoms, at.by_atom(_at_held_variances(at, state, hyperprior)[0])
 
-    def latents(weights: FloatArray, constant: FloatArray) -> FloatArray:
-        """Sums of columns, which are U in their own latent function less a tilt in all."""
-        f = np.empty((U.shape[1], K))
-        for one, own in enumerate(mine):
-            f[:, one] = weights[own] @ U[own]
-        return f - weights @ tilt + constant
 
-    f = latents(mu, quad.offset)
-    slope = latent.expand(f).slope
+def latent_profile_gradient(
+    latent: Latent, quad: LatentQuadratic, state: State, hyperprior: Hyperprior
+) -> tuple[IndexArray, FloatArray]:
+    """Derivative of Laplace's objective in the active atoms, mode and variances following them.
+
+    What solvers find are variances at which each expansion is maximal with its curvature held. That
+    is a balance, not the maximum of Laplace's evidence over the variances; so the objective at the
+    balance has another derivative than at held variances.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood.
+    quad : LatentQuadratic
+        The expansion at the mode of the state's own variances, as a solver returns it.
+    state : State
+        A balance: variances at which the gradient of this expansion vanishes.
+    hyperprior : Hyperprior
+        Prior of the variances.
+
+    Returns
+    -------
+    atoms : ndarray of shape (m,)
+        Active atoms, ascending.
+    D : ndarray of shape (N, m)
+        Derivative in each value of each of them, as in `latent_gradient`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.design import ArrayDesign
+    >>> from sparsebayes.hyperpriors import Flat
+    >>> from sparsebayes.likelihoods import Poisson
+    >>> from sparsebayes.solvers.relinearize import solve
+    >>> design = ArrayDesign(np.array([[1.0], [2.0]]))
+    >>> latent = Latent(design, np.array([2.0, 20.0]), None, Poisson(), center=False)
+    >>> solution, quad = solve(latent, Flat(), tol=1e-12)
+    >>> for gradient in (latent_gradient, latent_profile_gradient):
+    ...     print(gradient(latent, quad, solution.state, Flat())[1].round(3).ravel())
+    [-3.348  1.666]
+    [-3.347  1.673]
+    """
+    at = Sensitivity(latent, quad, state)
+    D, in_log_v = _at_held_variances(at, state, hyperprior)
+    # With r = 0 the balance, dv = -(dr/dv)^-1 dr: the derivative of the objective in v, turned by
+    # that inverse, weighs the derivatives of r.
+    J = _balance_jacobian(at, state, hyperprior)
+    weight, *_ = np.linalg.lstsq(J.T, in_log_v, rcond=None)
+    m = len(at.mu)
+    uu = np.broadcast_to(hyperprior.log_derivatives(state.v, state.noise_var).uu, state.v.shape)
+    power = per_column(weight / state.v, m)
+    inner = (at.Sigma * power) @ at.Sigma - np.diag(2.0 / quad.group * per_column(weight * uu, m))
+    return at.atoms, at.by_atom(D - at.pulled(inner, power * at.mu)[0])
+
+
+def _at_held_variances(
+    at: Sensitivity, state: State, hyperprior: Hyperprior
+) -> tuple[FloatArray, FloatArray]:
+    """Derivatives of the objective in the columns (m, N), and in log v."""
+    group, m = at.quad.group, len(at.mu)
+    prior = hyperprior.log_derivatives(state.v, state.noise_var)
+    u = np.broadcast_to(prior.u, state.v.shape)
     # The hyperprior's u d log |c|^2 is of the form of the determinant's -tr(Sigma dH) / 2.
-    u = np.broadcast_to(hyperprior.log_derivatives(state.v, state.noise_var).u, state.v.shape)
-    inner = Sigma - np.diag(2.0 / quad.group * per_column(u, len(columns)))
-    F = np.tile(quad.intercepts.covariance, (len(f), 1, 1))  # (N, K, K) covariance of f
-    D = np.zeros_like(U)  # first -B cov(f, w), the determinant's explicit part
-    for one, own in enumerate(mine):
-        R = inner[:, own] @ U[own] - (inner @ tilt[:, one])[:, None]  # cov(w, f_one), (m, N)
-        D -= B[:, k, one].T * R
-        for other, theirs in enumerate(mine):
-            F[:, other, one] += np.einsum("in,in->n", U[theirs], R[theirs])
-        F[:, :, one] -= R.T @ tilt
-    # The curvature follows f, and f the mode: g = d objective / d f by way of the curvature.
-    g = -0.5 * curvature_slope(latent.likelihood, latent.t, f, F)
-    if latent.weights is not None:
-        g *= latent.weights[:, None]
-    total = g.sum(axis=0)
-    pull = np.einsum("in,in->i", U, g.T[k]) - tilt @ total
-    h = Sigma @ pull  # how the mode answers to g
-    rest = g - np.einsum("nkl,nl->nk", B, latents(h, quad.intercepts.covariance @ total))
-    D += slope.T[k] * (mu + h)[:, None] + rest.T[k] * mu[:, None]
-    D *= scale[:, None]
-    by_atom = np.zeros((len(atoms), len(f)))
-    np.add.at(by_atom, which, D)
-    return atoms, np.ascontiguousarray(by_atom.T)
+    inner = at.Sigma - np.diag(2.0 / group * per_column(u, m))
+    D, answer = at.pulled(inner, np.zeros(m), at.quad.intercepts.covariance)
+    D += at.slope.T[at.k] * at.mu[:, None]
+    power = at.mu**2 + at.Sigma.diagonal() + 2.0 * at.mu * answer
+    in_log_v = 0.5 * (power / per_column(state.v, m) - 1.0)
+    return D, in_log_v.reshape(-1, group).sum(axis=1) + u
 
 
-def _inverse(norm: FloatArray) -> FloatArray:
-    """1 / norm, zero for an atom that has become void: nothing depends on it."""
-    return np.divide(1.0, norm, out=np.zeros_like(norm), where=norm > 0)
+def _balance_jacobian(at: Sensitivity, state: State, hyperprior: Hyperprior) -> FloatArray:
+    """Derivative in log v of the gradient of each state's own expansion, its curvature held."""
+    quad, m = at.quad, len(at.mu)
+    gram = quad.gram(state.active)
+    held = derivatives(gram, hyperprior, state.v, UNIT_NOISE, state.white).hessian
+    uu = np.broadcast_to(hyperprior.log_derivatives(state.v, state.noise_var).uu, state.v.shape)
+    pull = at.mu / per_column(state.v, m)
+    moved = np.empty_like(held)
+    for i, v in enumerate(state.v):
+        F = np.zeros((len(at.f), at.K, at.K))
+        for column in quad.group * i + np.arange(quad.group):
+            a, c = at.sums(at.Sigma[column]), at.sums(np.eye(m)[column])
+            F -= 0.5 / v * a[:, :, None] * a[:, None, :]
+            F += uu[i] / quad.group * c[:, :, None] * c[:, None, :]
+        answer = pull * (at.Sigma @ at.products(at.curvature_slope(F)))
+        moved[i] = answer.reshape(-1, quad.group).sum(axis=1)
+    return np.asarray(held + moved)
