@@ -36,7 +36,7 @@ __all__ = ["solve"]
 
 _STRENGTH = 4.0  # variance of the latent functions at the start
 _STEADY = 2  # steps in a row that change the objective by next to nothing, which is
-_LITTLE = 100.0  # times tol: each of them takes a mode, and the finish is better at the rest
+_LITTLE = 1e3  # times tol: each of them takes a mode, and the finish is better at the rest
 
 
 def solve(
@@ -62,7 +62,7 @@ def solve(
         The rule.
     tol : float, default=1e-6
         Largest gain, in nats, that the certificate leaves on the table. Updates end when two in a
-        row change the objective by less than a hundred times as much.
+        row change the objective by less than a thousand times as much.
     max_iter : int, default=10_000
         Most updates and, once they have ended, Newton steps.
     random_state : RandomState or None
