@@ -1,7 +1,6 @@
 """Learned kernels of a regression with Gaussian noise: how to fit and how to tune."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,17 +147,14 @@ def learn_regression(
     solution : Solution
         The last fit.
     """
-    begin = None if start is not None else partial(_begin, model.X, targets, random_state)
-    learned = learn(model, atoms, begin, tol, start)
+
+    def begin(atoms: Any) -> FloatArray:
+        return first_theta(atoms, model.X, targets, random_state)
+
+    learned = learn(model, atoms, begin if start is None else None, tol, start)
     quad, solution = learned.fit
     solution = solution.with_kernels(learned.slope, learned.held, learned.n_iter, tol)
     return learned.atoms, quad, solution
-
-
-def _begin(
-    X: Matrix, targets: Targets, random_state: np.random.RandomState, atoms: Any
-) -> FloatArray:
-    return first_theta(atoms, X, targets, random_state)
 
 
 def _state(fit: GaussianFit) -> State:

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine, is_pairwise, recount
+from sparsebayes._latent_kernels import LatentModel, learn_latent, working_targets
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import Design, make_design
-from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.kernel_learning import learns, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentQuadratic
@@ -40,6 +42,11 @@ class Inference:
     log_evidence: float
     size: int  # atoms there were to choose from, times latent functions
     point: Point  # where it ended, for a warm start
+    theta: FloatArray  # parameters of kernels that were learned
+
+    def tuned(self, atoms: Any) -> Any:
+        """Atoms with the parameters that this fit has learned, where they have the same ones."""
+        return with_same(atoms, self.theta)
 
     def start(self, size: int) -> Point | None:
         """Where a new fit may start; None where the dictionary is another one."""
@@ -59,6 +66,7 @@ def infer(
     solve: Solve,
     last: Inference | None,
     random_state: np.random.RandomState,
+    tol: float = 1e-6,
 ) -> Inference:
     """Fit the latent functions of a likelihood with the atoms of a dictionary.
 
@@ -85,7 +93,9 @@ def infer(
     last : Inference or None
         An earlier fit to start from.
     random_state : RandomState
-        For k-means centers.
+        For k-means centers, and for a sample of many rows and atoms where kernels are learned.
+    tol : float, default=1e-6
+        What the certificate is held to; ``solve`` knows it too.
 
     Returns
     -------
@@ -97,13 +107,26 @@ def infer(
     X, weights = samples.X, samples.weights
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     K = likelihood.n_latent
-    with one_blas_thread():
+
+    def latent_of(atoms: Atoms) -> Latent:
         design = make_design(atoms, X)
-        count = _candidates(design, dictionary, weights, fit_intercept) * (1 if shared else K)
-        hyperprior = resolve_prior(prior, dictionary, samples.total, count)
-        latent = Latent(design, samples.y[:, 0], weights, likelihood, fit_intercept, shared)
+        return Latent(design, samples.y[:, 0], weights, likelihood, fit_intercept, shared)
+
+    with one_blas_thread():
+        if last is not None and learns(atoms):
+            atoms = last.tuned(atoms)
+        latent = latent_of(atoms)
+        count = _candidates(latent.design, dictionary, weights, fit_intercept)
+        prior = _learning_prior(prior, atoms)
+        hyperprior = resolve_prior(prior, dictionary, samples.total, count * (1 if shared else K))
         start = None if last is None else last.start(atoms.size * K)
-        solution, quad = solve(latent, hyperprior, start)
+        if learns(atoms):
+            model = LatentModel(X, hyperprior, latent_of, solve)
+            atoms, solution, quad = learn_latent(
+                atoms, model, working_targets(latent), tol, random_state, start
+            )
+        else:
+            solution, quad = solve(latent, hyperprior, start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     state = solution.state
     assert isinstance(state, State)  # orthonormal atoms have a closed form for Gaussian noise only
@@ -114,7 +137,18 @@ def infer(
         solution.log_evidence,
         atoms.size * K,
         Point(state.active, state.v / norm**2),
+        atoms.theta if isinstance(atoms, Tunable) else np.empty(0),
     )
+
+
+def _learning_prior(prior: Any, atoms: Atoms) -> Any:
+    """What "auto" is where kernels are learned: a price of one nat for a degree of freedom.
+
+    Laplace's evidence of variances that are all fitted rises with their number, and narrow kernels
+    have more of them: under a flat prior the widths of classes shrink to those of single samples.
+    """
+    named = isinstance(prior, str) and prior == "auto"
+    return "aic" if named and learns(atoms) else prior
 
 
 def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, center: bool) -> int:

@@ -10,18 +10,18 @@ from sparsebayes.dictionaries._protocol import Matrix
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.evidence_gradient import latent_gradient
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import Tuned
+from sparsebayes.kernel_learning import Tuned, learn
 from sparsebayes.laplace import Latent, find_mode
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Solution, Status
-from sparsebayes.shared_variance import Targets
+from sparsebayes.shared_variance import Targets, first_theta
 from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
 from sparsebayes.solvers.settling import Fit, settle
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["LatentFit", "LatentModel", "working_targets"]
+__all__ = ["LatentFit", "LatentModel", "learn_latent", "working_targets"]
 
 _FINE = 1e-7  # nats that mode and variances leave to each other
 _STEPS = 1000  # Newton steps of one evaluation, at most
@@ -122,6 +122,51 @@ class LatentProfile:
         v = dict(zip(self.point.active.tolist(), self.point.v.tolist(), strict=True))
         v |= dict(zip(point.active.tolist(), point.v.tolist(), strict=True))
         self.point = Point(self.point.active, np.array([v[j] for j in self.point.active]))
+
+
+def learn_latent(
+    atoms: Any,
+    model: LatentModel,
+    targets: Targets,
+    tol: float,
+    random_state: np.random.RandomState,
+    start: Point | None,
+) -> tuple[Any, Solution, LatentQuadratic]:
+    """Fit atoms, their variances and the parameters of their kernels.
+
+    Parameters
+    ----------
+    atoms : Tunable atoms
+        All atoms, with the parameters to begin with.
+    model : LatentModel
+        Data, likelihood and hyperprior.
+    targets : Targets
+        Numbers that stand for the data in the first search for parameters.
+    tol : float
+        What the certificate is held to.
+    random_state : RandomState
+        For that search.
+    start : Point or None
+        Where an earlier fit ended, with the parameters that ``atoms`` have.
+
+    Returns
+    -------
+    atoms : Tunable atoms
+        With the parameters found.
+    solution : Solution
+        The last fit.
+    quad : LatentQuadratic
+        Its last expansion.
+    """
+    X = model.X
+
+    def begin(atoms: Any) -> FloatArray:
+        return first_theta(atoms, X, targets, random_state)
+
+    learned = learn(model, atoms, begin if start is None else None, tol, start)
+    solution, quad = learned.fit
+    solution = solution.with_kernels(learned.slope, learned.held, learned.n_iter, tol)
+    return learned.atoms, solution, quad
 
 
 def working_targets(latent: Latent) -> Targets:

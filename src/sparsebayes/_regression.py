@@ -27,7 +27,7 @@ from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
-from sparsebayes.kernel_learning import learns
+from sparsebayes.kernel_learning import learns, with_same
 from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
@@ -57,21 +57,8 @@ class Regression:
     theta: FloatArray  # parameters of kernels that were learned
 
     def tuned(self, atoms: Any) -> Any:
-        """Atoms with the parameters that this fit has learned, where they have the same ones.
-
-        Parameters
-        ----------
-        atoms : Tunable atoms
-            Of a new fit.
-
-        Returns
-        -------
-        Tunable atoms
-            The same centers.
-        """
-        if len(self.theta) != len(atoms.theta):
-            return atoms
-        return atoms.with_theta(np.clip(self.theta, *atoms.bounds.T))
+        """Atoms with the parameters that this fit has learned, where they have the same ones."""
+        return with_same(atoms, self.theta)
 
     def start(self, quad: Quadratic, scale: float) -> Start | None:
         """Where a new fit may start; None where the dictionary is another one.

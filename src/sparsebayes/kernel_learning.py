@@ -28,7 +28,7 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 F = TypeVar("F")
 
-__all__ = ["Learned", "Model", "Profile", "Tuned", "learn", "learns", "projected"]
+__all__ = ["Learned", "Model", "Profile", "Tuned", "learn", "learns", "projected", "with_same"]
 
 _ROUNDS = 40
 _IDLE = 3  # of them that gain nothing, though a derivative is left
@@ -99,6 +99,26 @@ def learns(atoms: Any) -> bool:
     (True, False)
     """
     return isinstance(atoms, Tunable) and len(atoms.theta) > 0
+
+
+def with_same(atoms: Any, theta: FloatArray) -> Any:
+    """Atoms with the parameters of an earlier fit; as they are if those were others.
+
+    Parameters
+    ----------
+    atoms : Tunable atoms
+        Of a new fit.
+    theta : ndarray of shape (P,)
+        Parameters of the earlier one.
+
+    Returns
+    -------
+    Tunable atoms
+        The same centers.
+    """
+    if len(theta) != len(atoms.theta):
+        return atoms
+    return atoms.with_theta(_inside(theta, atoms.bounds))
 
 
 def learn(

@@ -304,6 +304,8 @@ def _fitted_scalars(model: Any) -> dict[str, Any]:
         stored["likelihood_"] = _stored_likelihood(model.likelihood_)
     if hasattr(model, "classes_"):
         stored["classes_"] = labels_to_json(model.classes_)
+    if hasattr(model, "feature_relevance_"):
+        stored["feature_relevance_"] = [float(share) for share in model.feature_relevance_]
     return stored
 
 
@@ -356,6 +358,11 @@ def _restored_scalars(stored: dict[str, Any], classifier: bool) -> dict[str, Any
         fitted["likelihood_"] = decode(stored["likelihood_"])
     else:
         fitted["noise_variance_"] = float(decode(stored["noise_variance_"]))
+    if stored.get("feature_relevance_") is not None:
+        shares = np.array(stored["feature_relevance_"], dtype=np.float64)
+        if shares.shape != (fitted["n_features_in_"],) or not np.isfinite(shares).all():
+            raise ArchiveError("is damaged (its feature relevances are none)")
+        fitted["feature_relevance_"] = shares
     names = stored.get("feature_names_in_")
     if names is not None:
         fitted["feature_names_in_"] = np.array(texts(names), dtype=object)

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsebayes._counting import is_pairwise, takes_sparse
+from sparsebayes._kernel_report import feature_relevance, held_parameters, kernel_attributes
 from sparsebayes._latent import Inference, infer
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.dictionaries._protocol import is_sparse
@@ -120,6 +121,7 @@ class Fitting(BaseEstimator):
             solve=partial(self._solve_latent, rng),
             last=last if warm else None,
             random_state=rng,
+            tol=float(self.tol),
         )
         self._last, self._last_kind = result, kind
         return result
@@ -143,7 +145,17 @@ class Fitting(BaseEstimator):
             reporter.close(solution)
         return solution, quad
 
-    def _keep(self, solution: Solution, posterior: Any, fitted: dict[str, Any]) -> None:
+    def _keep(
+        self,
+        solution: Solution,
+        posterior: Any,
+        fitted: dict[str, Any],
+        X: Any,
+        weights: FloatArray | None,
+    ) -> None:
+        relevance = feature_relevance(posterior.atoms, X, weights)
+        if relevance is not None:
+            fitted = fitted | {"feature_relevance_": relevance}
         self._restore(
             posterior,
             fitted
@@ -158,14 +170,22 @@ class Fitting(BaseEstimator):
 
     def _restore(self, posterior: Any, fitted: dict[str, Any]) -> None:
         """Set the fitted attributes that a posterior determines."""
+        for name in ("gamma_", "kernel_", "feature_relevance_"):
+            self.__dict__.pop(name, None)  # of another fit
         self.posterior_ = posterior
-        for name, value in fitted.items():
+        for name, value in (fitted | kernel_attributes(posterior.atoms)).items():
             setattr(self, name, value)
 
     def _warn(self, solution: Solution) -> None:
         if solution.status is not Status.CONVERGED:
             warnings.warn(
                 f"{type(self).__name__}: {solution.status.value}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if solution.held:
+            warnings.warn(
+                f"{type(self).__name__}: {held_parameters(solution.held)}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -63,7 +63,7 @@ class _Classifier(ClassifierMixin, Fitting):
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.solution.state.objective,
         }
-        self._keep(result.solution, result.posterior, fitted)
+        self._keep(result.solution, result.posterior, fitted, X, weights)
         self._warn(result.solution)
         return self
 
@@ -225,7 +225,7 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         Whether each latent function has an intercept, with a flat prior.
     prior : {"auto", "flat", "aic", "bic", "ric"}, float or Hyperprior, default="auto"
         Prior of each atom's variance, as in `SparseBayesRegressor`: "auto" is "flat" for kernels
-        and "ric" for every other dictionary.
+        and "ric" for every other dictionary; ``Gamma(a, b)`` is for solver="em" and "mackay".
     shared : bool, default=False
         Whether classes share the prior variance of each atom, which then is in the model for all
         of them or for none. Without effect on two classes.
@@ -233,10 +233,10 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         Weights of the classes, by which those of their samples are multiplied; a class that a dict
         does not name has the weight one. "balanced" is n_samples / (n_classes * samples of the
         class): probabilities are then those of a world where all classes are equally frequent.
-    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic"}, \
-default="auto"
+    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic", "em", \
+"mackay"}, default="auto"
         "auto" is "working-set"; "sequential" is Tipping & Faul (2003), for comparison, and not for
-        ``shared``.
+        ``shared``; "em" and "mackay" are Tipping (2001), with all atoms in the model at the start.
     tol : float, default=1e-6
         Gain, in nats, that the certificate may leave on the table.
     max_iter : int, default=10_000

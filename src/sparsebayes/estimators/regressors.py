@@ -106,7 +106,7 @@ class _Regressor(RegressorMixin, Fitting):
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.log_posterior,
         }
-        self._keep(result.solution, posterior, fitted)
+        self._keep(result.solution, posterior, fitted, X, weights)
         if has_one_kernel(posterior.atoms):
             self._training = TrainingData(X, targets, weights)
         self._last = result
@@ -133,7 +133,7 @@ class _Regressor(RegressorMixin, Fitting):
             "log_posterior_": result.solution.state.objective,
             "likelihood_": likelihood,
         }
-        self._keep(result.solution, result.posterior, fitted)
+        self._keep(result.solution, result.posterior, fitted, X, weights)
         return result.solution
 
     def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
@@ -258,9 +258,7 @@ class _Regressor(RegressorMixin, Fitting):
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
-    def _check_marginalize(self, data: TrainingData | None) -> None:
-        if data is not None:
-            raise ValueError("augment and marginalize cannot both be asked for.")
+    def _check_marginalize(self) -> None:
         if isinstance(self.posterior_, LatentPosterior):
             raise ValueError(
                 f"marginalize is for Gaussian noise, and this model has "
@@ -352,22 +350,26 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         Prior of each atom's variance. A number (or its name) is the price in nats of a degree of
         freedom: "aic" 1, "bic" log(n_samples) / 2, "ric" log(number of atoms). "auto" is "flat",
         the relevance vector machine of the papers, for kernels, and "ric" for every other
-        dictionary, where a flat prior keeps one irrelevant atom in three.
+        dictionary, where a flat prior keeps one irrelevant atom in three. ``Gamma(a, b)`` of the
+        precisions keeps every atom, and is for the solvers "em" and "mackay".
     noise_variance : float or None, default=None
         Variance of the noise; None estimates it.
-    noise_prior : None, (g, h) or InverseGamma, default=None
+    noise_prior : None, (g, h), InverseGamma or Gamma, default=None
         Inverse-gamma prior of a noise variance that is estimated, worth 2 (g + 1) observations
         whose squares sum to 2 h, in units of y squared. None is a flat prior; Schmolck & Everson
-        (2007) take (1e-4, 1e-4).
+        (2007) take (1e-4, 1e-4). ``Gamma(c, d)`` of the noise precision is worth 2 c observations
+        whose squares sum to 2 d.
     likelihood : {"gaussian", "poisson"} or Likelihood, default="gaussian"
         How targets vary around the function: with normal noise; as counts whose rate is the
         exponential of the function; or as an object of `sparsebayes.likelihoods`, or one of your
         own, with one latent function says. All but "gaussian" are fitted by Laplace's
         approximation, to one target, and have no ``noise_variance``.
-    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic", \
-"orthonormal"}, default="auto"
+    solver : {"auto", "working-set", "sequential", "sequential-random", "sequential-cyclic", "em", \
+"mackay", "orthonormal"}, default="auto"
         "sequential" is Tipping & Faul (2003), for comparison, with the greatest increase, a random
-        atom or the next in order as its next move. "orthonormal" is the closed form for a
+        atom or the next in order as its next move. "em" and "mackay" are Tipping (2001): all atoms
+        start in the model, at a cost of their number cubed, and fixed-point updates prune them;
+        the last steps are Newton's, until the certificate holds. "orthonormal" is the closed form for a
         dictionary that is orthonormal on X, and stays so where an intercept is fitted: the global
         maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where that
         applies, else "working-set"; in a union with a part that is orthonormal it also starts from
