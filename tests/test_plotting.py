@@ -3,12 +3,22 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from sparsebayes import denoise, reconstruct
+from sparsebayes import RVR, EvidenceSearch, SparseBayesRegressor, denoise, reconstruct
+from sparsebayes.datasets import friedman1
 from sparsebayes.dictionaries import Kernel, Linear
-from sparsebayes.plotting import plot_parts, plot_shrinkage, plot_signal, plot_uncertainty
+from sparsebayes.plotting import (
+    plot_parts,
+    plot_relevance,
+    plot_shrinkage,
+    plot_signal,
+    plot_uncertainty,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +153,52 @@ def test_what_is_no_result_is_refused(found):
     for plot in (plot_parts, plot_shrinkage):
         with pytest.raises(TypeError, match="what `denoise` returned, got Reconstruction"):
             plot(partial)
+
+
+def test_relevance_is_a_bar_for_each_input_the_longest_on_top():
+    data = friedman1(80, random_state=0)
+    gamma = np.array([1.0, 0.5, 0.2, 0.3, 0.1, 0.0, 0.0, 0.0, 0.0, 0.05])
+    frame = pd.DataFrame(data.X, columns=[f"input {k}" for k in range(10)])
+    model = RVR(gamma=gamma).fit(frame, data.y)
+    share = gamma * data.X.var(axis=0)
+    share /= share.sum()
+    ax = plot_relevance(model)
+    order = np.argsort(-share, kind="stable")
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], share[order])
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == [f"input {k}" for k in order]
+    assert ax.yaxis_inverted()
+    _, given = plt.subplots()
+    assert plot_relevance(model, given, list("abcdefghij"), most=3) is given
+    assert [label.get_text() for label in given.get_yticklabels()] == ["a", "b", "d"]
+    assert given.get_title() == "3 of 10 inputs"
+    assert given.get_xscale() == "linear"
+    assert plot_relevance(model, log=True).get_xlim()[0] == 1e-4
+
+
+def test_relevance_through_pipelines_and_searches():
+    data = friedman1(80, random_state=0)
+    frame = pd.DataFrame(data.X, columns=list("abcdefghij"))
+    falling = np.arange(10.0, 0.0, -1.0)  # widths that sort the inputs as they are named
+    grid = {"rvr__gamma": [0.002 * falling, 0.01 * falling]}
+    search = EvidenceSearch(make_pipeline(StandardScaler(), RVR()), grid).fit(frame, data.y)
+    for model in (search, search.best_estimator_):
+        ax = plot_relevance(model)
+        assert [label.get_text() for label in ax.get_yticklabels()] == list("abcdefghij")
+        np.testing.assert_allclose([bar.get_width() for bar in ax.patches], falling / 55)
+    plain = plot_relevance(make_pipeline(StandardScaler(), RVR(gamma=falling)).fit(data.X, data.y))
+    assert plain.get_yticklabels()[0].get_text() == "x0"
+
+
+def test_what_has_no_relevance_is_refused():
+    data = friedman1(80, random_state=0)
+    with pytest.raises(ValueError, match="SparseBayesRegressor has no feature_relevance_: fit"):
+        plot_relevance(SparseBayesRegressor().fit(data.X, data.y))
+    model = RVR(gamma=np.ones(10)).fit(data.X, data.y)
+    with pytest.raises(ValueError, match="each of 10 inputs of the kernel, got 2"):
+        plot_relevance(model, feature_names=["a", "b"])
+    with pytest.raises(ValueError, match="most must be"):
+        plot_relevance(model, most=0)
 
 
 def test_without_matplotlib(found, monkeypatch):

@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
+from sparsebayes._pipelines import last_step
 from sparsebayes.problem import Status
 
 __all__ = [
     "Outcome",
     "check_comparable",
     "fit_candidate",
-    "last_step",
     "order",
     "tabulate",
-    "through",
 ]
 
 # At the floor of the noise a model fits to rounding with fewer atoms than data: that is no collapse
@@ -58,62 +56,6 @@ class Outcome:
     def score(self, penalty: float) -> float:
         """Log evidence, less what its degrees of freedom cost."""
         return self.log_evidence - penalty * self.degrees_of_freedom
-
-
-def last_step(model: Any) -> Any:
-    """Return the estimator at the end of pipelines and searches.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted or not.
-
-    Returns
-    -------
-    estimator
-        The last step, or the model itself.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from sparsebayes import RVR
-    >>> last_step(make_pipeline(StandardScaler(), RVR(gamma=0.5)))
-    RVR(gamma=0.5)
-    """
-    while True:
-        if isinstance(model, Pipeline):
-            model = model.steps[-1][1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return model
-
-
-def through(model: Any, X: Any) -> Any:
-    """Inputs as the last step of a fitted model gets them.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    X : array-like of shape (n_samples, n_features)
-        Inputs as the model gets them.
-
-    Returns
-    -------
-    array-like
-        What all steps but the last made of them.
-    """
-    while True:
-        if isinstance(model, Pipeline):
-            for _, step in model.steps[:-1]:
-                X = step.transform(X) if hasattr(step, "transform") else X
-            model = model.steps[-1][1]
-        elif hasattr(model, "best_estimator_"):
-            model = model.best_estimator_
-        else:
-            return X
 
 
 def check_comparable(models: list[Any], candidates: list[Mapping[str, Any]]) -> None:

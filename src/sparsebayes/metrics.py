@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sparsebayes._candidates import last_step, through
+from sparsebayes._pipelines import last_step, through
 
 __all__ = ["log_predictive_density"]
 

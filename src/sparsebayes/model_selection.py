@@ -22,11 +22,10 @@ from sparsebayes._candidates import (
     Outcome,
     check_comparable,
     fit_candidate,
-    last_step,
     order,
     tabulate,
-    through,
 )
+from sparsebayes._pipelines import last_step, through
 from sparsebayes._settings import is_count, is_positive
 from sparsebayes.estimators._base import Fitting
 

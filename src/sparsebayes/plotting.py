@@ -1,18 +1,21 @@
-"""Pictures of signals, their parts and their uncertainty, with matplotlib."""
+"""Pictures of signals, their parts and their uncertainty, and of relevant inputs; by matplotlib."""
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["plot_parts", "plot_shrinkage", "plot_signal", "plot_uncertainty"]
+__all__ = ["plot_parts", "plot_relevance", "plot_shrinkage", "plot_signal", "plot_uncertainty"]
 
 # Okabe & Ito's colors, which people of any color vision tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 _PALETTE = (_BLUE, _ORANGE, _GREEN, "#CC79A7", "#E69F00", "#56B4E9")
 _SIGNAL, _IMAGE, _SQUARE = (8.0, 4.0), (5.5, 4.5), (4.5, 4.5)  # sizes of figures, in inches
+_LEAST_SHARE = 1e-4  # of the relevance of inputs, on a logarithmic axis
 _MANY = 5000  # points that are drawn as a picture of themselves in files of lines
 
 
@@ -235,6 +238,83 @@ def plot_shrinkage(result: Any, ax: Any = None, *, limit: float | None = None) -
     ax.set_ylabel("posterior mean")
     ax.set_title(_caption(result))
     return ax
+
+
+def plot_relevance(
+    model: Any,
+    ax: Any = None,
+    feature_names: Sequence[str] | None = None,
+    *,
+    most: int = 30,
+    log: bool = False,
+) -> Any:
+    """Draw how much of a kernel hangs on each input: a bar for each, the longest on top.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted, with ``feature_relevance_``: an `RVR` or `RVC` with a width for each input, learned
+        (``gamma="ard"``) or given; or a pipeline or search that ends with one.
+    ax : matplotlib Axes or None
+        Where to draw; a new figure where it is None.
+    feature_names : sequence of str, default=None
+        Names of the inputs; by default those of the data frame that was fitted, else x0, x1, ...
+    most : int, default=30
+        Most bars that are drawn; those of less relevant inputs are left out.
+    log : bool, default=False
+        Whether the axis is logarithmic, from one in ten thousand: it tells inputs along which the
+        function is nearly straight, whose widths are large, from those that do nothing.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> from sparsebayes import RVR
+    >>> from sparsebayes.datasets import sinc
+    >>> from sparsebayes.plotting import plot_relevance
+    >>> data = sinc(50, noise=0.1, random_state=0)
+    >>> ax = plot_relevance(RVR(gamma=[0.1]).fit(data.X, data.y), feature_names=["time"])
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['time']
+    """
+    share, names = _relevance(model, feature_names)
+    if not (isinstance(most, numbers.Integral) and most >= 1):
+        raise ValueError(f"most must be an integer >= 1, got {most!r}.")
+    drawn = np.argsort(-share, kind="stable")[: int(most)]
+    ax = _axes(ax, (6.0, 1.2 + 0.22 * drawn.size))
+    ax.barh(np.arange(drawn.size), share[drawn], color=_BLUE, height=0.7)
+    ax.set_yticks(np.arange(drawn.size), [names[place] for place in drawn])
+    ax.invert_yaxis()
+    ax.set_xscale("log" if log else "linear")
+    ax.set_xlim(_LEAST_SHARE if log else 0.0, 1.05 * float(share.max()))
+    ax.set_xlabel("share of relevance")
+    ax.set_title(
+        "relevance of inputs"
+        if drawn.size == share.size
+        else f"{drawn.size} of {share.size} inputs"
+    )
+    return ax
+
+
+def _relevance(model: Any, feature_names: Sequence[str] | None) -> tuple[Any, list[str]]:
+    from sparsebayes._pipelines import input_names, last_step
+
+    last = last_step(model)
+    if not hasattr(last, "feature_relevance_"):
+        raise ValueError(
+            f"this {type(last).__name__} has no feature_relevance_: fit it with gamma='ard', or "
+            "with one gamma for each input."
+        )
+    share = np.asarray(last.feature_relevance_)
+    names = input_names(model) if feature_names is None else [str(name) for name in feature_names]
+    if len(names) != share.size:
+        raise ValueError(
+            f"feature_names must name each of {share.size} inputs of the kernel, got {len(names)}."
+        )
+    return share, names
 
 
 def _caption(result: Any) -> str:
