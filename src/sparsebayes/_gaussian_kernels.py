@@ -90,6 +90,7 @@ class GaussianProfile:
         self.few = atoms.restrict(state.active)
         self.v, self.noise_var = state.v.copy(), state.noise_var
         self.best: Tuned | None = None
+        self.last: Tuned | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its derivatives at ``theta``."""
@@ -104,11 +105,13 @@ class GaussianProfile:
             kept = usable[end.kept]
             state = refresh(quad, model.hyperprior, kept, end.v, end.noise_var)
         except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+            self.last = None
             return _WALL, np.zeros_like(theta)
+        start = self.active[kept], state.v, state.noise_var
+        self.last = Tuned(state.objective, theta.copy(), start)
         if self.best is None or state.objective > self.best.objective:
             self.v[kept], self.noise_var = state.v, state.noise_var
-            start = self.active[kept], state.v, state.noise_var
-            self.best = Tuned(state.objective, theta.copy(), start)
+            self.best = self.last
         return state.objective, model.slope(few.restrict(kept), quad, state)
 
 

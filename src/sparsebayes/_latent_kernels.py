@@ -98,20 +98,23 @@ class LatentProfile:
         self.few = atoms.restrict(self.active)
         self.point = renumbered(fit.point, self.active, self.per_atom, self.K)
         self.best: Tuned | None = None
+        self.last: Tuned | None = None
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Objective and its derivatives at ``theta``."""
         model, few = self.model, self.few.with_theta(theta)
-        latent = model.latent(few)
-        account = Fit(latent, model.hyperprior, _STEPS, None)
         try:
+            latent = model.latent(few)
+            account = Fit(latent, model.hyperprior, _STEPS, None)
             point = settle(account, latent, self.point, _FINE)
             at = expand(latent, model.hyperprior, point)
-        except Breakdown:
+        except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+            self.last = None
             return _WALL, np.zeros_like(theta)
+        end = restored(at.point, self.active, self.per_atom, self.K)
+        self.last = Tuned(at.state.objective, theta.copy(), end._replace(starts=()))
         if self.best is None or at.state.objective > self.best.objective:
-            end = restored(at.point, self.active, self.per_atom, self.K)
-            self.best = Tuned(at.state.objective, theta.copy(), end._replace(starts=()))
+            self.best = self.last
             self._remember(at.point)
         if not at.state.active.size:
             return at.state.objective, np.zeros_like(theta)

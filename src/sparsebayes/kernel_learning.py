@@ -34,6 +34,10 @@ _ROUNDS = 40
 _IDLE = 3  # of them that gain nothing, though a derivative is left
 _STEPS = 60  # of one tuning
 _AT_BOUND = 1e-9  # of a log parameter
+_POLISHES = 4
+_DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
+_LONGEST = 0.5  # longest step of a polish
+_ROUNDING = 1e-9  # relative to the objective, what a polish may seem to lose
 _TIGHT = 0.1  # of what the certificate allows, for the derivative where tuning ends
 
 
@@ -49,6 +53,7 @@ class Profile(Protocol):
     """The objective of a few atoms as a function of their parameters alone."""
 
     best: Tuned | None
+    last: Tuned | None  # where it was evaluated last, unless float64 could not
 
     def __call__(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Objective, maximized over all else, and its derivatives; remember the best."""
@@ -233,7 +238,39 @@ def _tune(profile: Profile, atoms: Any, enough: float) -> Tuned | None:
         bounds=Bounds(*atoms.bounds.T),
         options={"maxiter": _STEPS, "gtol": enough, "ftol": 1e-13, "maxcor": 20},
     )
-    return profile.best
+    if profile.best is None:
+        return None
+    return _polished(profile, profile.best, atoms.bounds, enough)
+
+
+def _polished(profile: Profile, tuned: Tuned, bounds: FloatArray, enough: float) -> Tuned:
+    """Newton steps on the gradient alone: near a sharp maximum float64 cannot see the rest rise.
+
+    The Hessian is made of differences of exact gradients.
+    """
+    value, gradient = profile(tuned.theta)
+    for _ in range(_POLISHES):
+        free = np.flatnonzero(projected(gradient, tuned.theta, bounds, 0.0)[0])
+        left = float(np.abs(gradient[free]).max(initial=0.0))
+        if left <= enough:
+            break
+        H = np.empty((free.size, free.size))
+        for row, k in zip(H, free, strict=True):
+            moved = tuned.theta.copy()
+            moved[k] += _DIFFERENCE if moved[k] < bounds[k].mean() else -_DIFFERENCE
+            row[:] = (profile(moved)[1] - gradient)[free] / (moved[k] - tuned.theta[k])
+        bends, axes = np.linalg.eigh(-0.5 * (H + H.T))
+        step = np.zeros_like(gradient)
+        step[free] = axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(bends), left))
+        step *= min(1.0, _LONGEST / float(np.abs(step).max()))
+        theta = _inside(tuned.theta + step, bounds)
+        reached, slope = profile(theta)
+        outside = ~projected(slope, theta, bounds, 0.0)[0]
+        better = float(np.abs(np.where(outside, 0.0, slope)).max()) < left
+        if not better or reached < value - _ROUNDING * (1.0 + abs(value)) or profile.last is None:
+            break
+        tuned, value, gradient = profile.last, reached, slope
+    return tuned
 
 
 def _inside(theta: FloatArray, bounds: FloatArray) -> FloatArray:
