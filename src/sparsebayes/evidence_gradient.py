@@ -20,6 +20,8 @@ from sparsebayes.solvers.newton import derivatives
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
+_CELLS = 2**21  # entries of matrices of samples made at a time: 16 megabytes
+
 __all__ = ["gaussian_gradient", "latent_gradient", "latent_profile_gradient"]
 
 
@@ -193,12 +195,15 @@ def _balance_jacobian(at: Sensitivity, state: State, hyperprior: Hyperprior) -> 
     uu = np.broadcast_to(hyperprior.log_derivatives(state.v, state.noise_var).uu, state.v.shape)
     pull = at.mu / per_column(state.v, m)
     moved = np.empty_like(held)
-    for i, v in enumerate(state.v):
-        F = np.zeros((len(at.f), at.K, at.K))
-        for column in quad.group * i + np.arange(quad.group):
-            a, c = at.sums(at.Sigma[column]), at.sums(np.eye(m)[column])
-            F -= 0.5 / v * a[:, :, None] * a[:, None, :]
-            F += uu[i] / quad.group * c[:, :, None] * c[:, None, :]
-        answer = pull * (at.Sigma @ at.products(at.curvature_slope(F)))
-        moved[i] = answer.reshape(-1, quad.group).sum(axis=1)
+    step = max(1, _CELLS // (len(at.f) * at.K**2 * quad.group))
+    for start in range(0, len(state.v), step):
+        atoms = slice(start, start + step)
+        of = slice(start * quad.group, (start + step) * quad.group)
+        # How the curvature enters P Sigma_ii / 2 and the norms that the hyperprior sees.
+        F = -0.5 * at.squares(at.Sigma[of], quad.group) / state.v[atoms, None, None, None]
+        if uu[atoms].any():
+            own = at.squares(np.eye(m)[of], quad.group)
+            F += uu[atoms, None, None, None] / quad.group * own
+        answer = pull * (at.products(at.curvature_slopes(F)) @ at.Sigma)
+        moved[atoms] = answer.reshape(len(F), -1, quad.group).sum(axis=2)
     return np.asarray(held + moved)

@@ -60,17 +60,46 @@ class Sensitivity:
         return np.asarray(f - weights @ self.tilt + constant)
 
     def products(self, g: FloatArray) -> FloatArray:
-        """Inner products of all columns with g (N, K), shape (m,)."""
-        return np.asarray(np.einsum("in,in->i", self.U, g.T[self.k]) - self.tilt @ g.sum(axis=0))
+        """Inner products of all columns with g (..., N, K), shape (..., m)."""
+        inner = np.empty((*g.shape[:-2], len(self.U)))
+        for k, own in enumerate(self.own):
+            inner[..., own] = g[..., k] @ self.U[own].T
+        return np.asarray(inner - g.sum(axis=-2) @ self.tilt.T)
 
-    def curvature_slope(self, F: FloatArray) -> FloatArray:
-        """Gradient in f, (N, K), of the sum of F (N, K, K) times B, sample weights included."""
-        slope = curvature_slope(self.latent.likelihood, self.latent.t, self.f, F)
-        weights = self.latent.weights
-        return slope if weights is None else slope * weights[:, None]
+    def squares(self, weights: FloatArray, group: int) -> FloatArray:
+        """Outer products of sums of columns with themselves, each ``group`` of them added.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (r group, m)
+            Weights of the columns.
+        group : int
+            Rows of ``weights`` that are one atom's.
+
+        Returns
+        -------
+        ndarray of shape (r, N, K, K)
+            One matrix for each atom and sample.
+        """
+        f = np.stack([self._crossed(weights, k) for k in range(self.K)], axis=2)
+        f = f.reshape(-1, group, *f.shape[1:])  # (r, group, N, K)
+        return np.asarray(np.einsum("rgnk,rgnl->rnkl", f, f))
+
+    def curvature_slopes(self, F: FloatArray) -> FloatArray:
+        """Gradients in f, (r, N, K), of sums of F (r, N, K, K) times B, sample weights included."""
+        r, n, K, _ = F.shape
+        latent = self.latent
+        if K == 1:  # proportional to F: one derivative for all
+            slope = curvature_slope(latent.likelihood, latent.t, self.f, np.ones((n, 1, 1)))
+            slopes = slope * F[..., 0]
+        else:
+            t, f = np.tile(latent.t, r), np.tile(self.f, (r, 1))
+            slopes = curvature_slope(latent.likelihood, t, f, F.reshape(r * n, K, K))
+            slopes = slopes.reshape(r, n, K)
+        return slopes if latent.weights is None else slopes * latent.weights[:, None]
 
     def _crossed(self, inner: FloatArray, k: int) -> FloatArray:
-        """Products of `inner` with column values in one latent function, (m, N)."""
+        """Products of `inner` (r, m) with all columns in one latent function, (r, N)."""
         own = self.own[k]
         return np.asarray(inner[:, own] @ self.U[own] - (inner @ self.tilt[:, k])[:, None])
 
@@ -111,7 +140,7 @@ class Sensitivity:
             F += covariance
         for one in range(self.K):
             D -= B[:, k, one].T * self._crossed(inner, one)
-        g = -0.5 * self.curvature_slope(F)  # dJ / df by way of the curvature
+        (g,) = -0.5 * self.curvature_slopes(F[None])  # dJ / df by way of the curvature
         answer = self.Sigma @ (self.products(g) + pull)  # of the weights, to all that pulls at them
         shift = self.quad.intercepts.covariance @ g.sum(axis=0)
         rest = g - np.einsum("nkl,nl->nk", B, self.sums(answer, shift))
