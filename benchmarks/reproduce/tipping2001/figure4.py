@@ -115,7 +115,7 @@ def oracle(data: Split) -> Array:
 
 def scales(model: Any) -> Array:
     """The kernel's learned scales, one per input."""
-    return np.broadcast_to(np.asarray(model.learned_gamma), (2,))
+    return np.broadcast_to(np.asarray(model.gamma_), (2,))
 
 
 def line(kind: str, draws: list[Split], bench: Bench) -> tuple[dict[str, Any], Any]:

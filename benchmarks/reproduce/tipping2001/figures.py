@@ -23,6 +23,7 @@ from benchmarks._classification import Split, absent, standard_error
 from benchmarks._classification import splits as classification_splits
 from benchmarks._harness import Report, rms
 from benchmarks.reproduce._drawing import BLUE, GRAY, ORANGE, canvas, save
+from benchmarks.reproduce.tipping2001 import figure4
 from benchmarks.reproduce.tipping2001.classification import Bench
 from benchmarks.reproduce.tipping2001.regression_data import uniform_sinc
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
@@ -257,6 +258,7 @@ FIGURES: dict[str, tuple[Callable[[Report, int, Bench], Any], int]] = {
     "figure1": (figure1, 12),
     "figure2": (figure2, DRAWS),
     "figure3": (figure3, DRAWS),
+    "figure4": (figure4.figure4, 40),
 }
 
 
