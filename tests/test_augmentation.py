@@ -19,6 +19,7 @@ import sparsebayes
 from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel, Linear, Operator, Union, Wavelet
+from sparsebayes.hyperpriors import Gamma
 
 NOISE = 0.02
 FAR = np.array([[1e3, 1e3]])
@@ -144,6 +145,30 @@ def test_far_away_the_new_atom_is_all_there_is():
     np.testing.assert_allclose(mean, model.intercept_, rtol=1e-12)
     np.testing.assert_allclose(std, np.sqrt(plain**2 + size), rtol=1e-12)
     assert std > 3 * plain
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"gamma": "evidence"},
+        {"gamma": "ard"},
+        {"gamma": 1.0, "solver": "em"},
+        {"gamma": 1.0, "solver": "mackay", "prior": Gamma(1e-3, 1e-3)},
+        {"gamma": 1.0, "solver": "sequential"},
+        {"gamma": 1.0, "noise_prior": (1.0, 0.1)},
+        {"gamma": 1.0, "centers": [[0.0, 0.0], [1.0, 1.0], [5.0, -5.0]]},
+    ],
+    ids=lambda settings: ", ".join(f"{key}={value}" for key, value in settings.items()),
+)
+def test_whatever_the_fit_was_like_its_data_are_recognized(settings, tmp_path):
+    X, y = samples()
+    model = RVR(**settings).fit(X, y)
+    mean, std = model.predict(FAR, return_std=True, augment=True)
+    added = std**2 - model.predict(FAR, return_std=True)[1] ** 2
+    np.testing.assert_allclose(added, np.mean((y - model.intercept_) ** 2), rtol=1e-9)
+    model.save(tmp_path / "a.model")
+    loaded = sparsebayes.load(tmp_path / "a.model")
+    np.testing.assert_array_equal(loaded.predict(FAR, return_std=True, augment=(X, y)), (mean, std))
 
 
 def test_on_the_data_hardly_anything_changes_and_no_bar_is_smaller():
