@@ -32,6 +32,8 @@ examples:
       linear in the features, the relevant ones kept; nothing is saved
   sparsebayes fit track.csv --target x y --features time --gamma 0.5
       two targets that share their basis functions
+  sparsebayes fit houses.csv --target price --gamma ard
+      widths of the basis functions learned; tells which features matter
   sparsebayes fit iris.csv --target species --output iris.model
       classification, because the species are text
 
@@ -39,7 +41,7 @@ DATA has a header line; every column but the targets is a feature unless
 --features or --drop says otherwise. All of them must be numbers without gaps,
 but for a target of classes.
 Features are used as they are: bring them to similar scales first if a kernel
-is to compare them.
+is to compare them, or learn a scale for each with --gamma ard.
 """
 
 _PREDICT_EPILOG = """\
@@ -162,7 +164,8 @@ def parser() -> argparse.ArgumentParser:
         type=_numbers_or_word,
         default="scale",
         help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
-        "scale or auto (default: %(default)s)",
+        "scale, auto, evidence (learned) or ard (learned, one for each feature, which tells the "
+        "relevant ones) (default: %(default)s)",
     )
     model.add_argument(
         "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
@@ -183,7 +186,7 @@ def parser() -> argparse.ArgumentParser:
     model.add_argument(
         "--solver",
         default="auto",
-        help="auto, working-set, sequential, sequential-random or sequential-cyclic "
+        help="auto, working-set, sequential, sequential-random, sequential-cyclic, em or mackay "
         "(default: %(default)s)",
     )
     model.add_argument("--seed", type=_seed, help="makes random choices repeatable")

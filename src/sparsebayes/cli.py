@@ -28,6 +28,9 @@ _LESS_MEMORY = {
     "denoise": ": cut the signal into pieces, or fill in its gaps beforehand",
 }
 
+_LEARNED = ("evidence", "ard")
+_FEATURES_SHOWN = 6
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
@@ -289,7 +292,27 @@ def _summarize(model: Any, size: int, noise_remark: str = "") -> None:
     else:
         item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
     item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
+    if getattr(model, "gamma", None) in _LEARNED:
+        _show_widths(model)
     show_certificate(model.certificate_, model.converged_)
+
+
+def _show_widths(model: Any) -> None:
+    """What was learned of the kernel: its width, or the most relevant features and theirs."""
+    import numpy as np
+
+    if np.ndim(model.gamma_) == 0:
+        item("gamma found", f"{model.gamma_:.4g}")
+        return
+    names, shares = model.feature_names_in_, model.feature_relevance_
+    first = np.argsort(-shares, kind="stable")[:_FEATURES_SHOWN]
+    width = max(len(names[place]) for place in first)
+    for line, place in enumerate(first):
+        text = f"{names[place]:<{width}}  {shares[place]:6.1%}  gamma {model.gamma_[place]:.4g}"
+        item("relevance" if line == 0 else "", text)
+    if first.size < shares.size:
+        rest = 1.0 - float(shares[first].sum())
+        item("", f"{counted(shares.size - first.size, 'other')}, {max(rest, 0.0):.1%} together")
 
 
 def _denoise(arguments: argparse.Namespace) -> None:
