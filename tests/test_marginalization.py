@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 import oracle
 import sparsebayes
 from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.augmentation import AugmentedFit, TrainingData
 from sparsebayes.datasets import friedman1, sinc
 from sparsebayes.dictionaries import Wavelet
 from sparsebayes.hyperparameters import Chains, Evidence, Optimum, draw
@@ -402,6 +403,72 @@ def test_chains_stay_where_float64_can_factorize():
     assert 0 < stayed < 30 * 32
 
 
+# Augmented draws
+
+
+def posterior_at(posterior, optimum, v, noise):
+    """The posterior of the weights at other variances and noise, from its definition."""
+    scale = np.sqrt(posterior.prior_variance)
+    precision = optimum.J / noise + np.diag(1 / v)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (optimum.J @ optimum.x + optimum.x) / noise
+    return replace(
+        posterior,
+        mean=scale[:, None] * mean,
+        root=scale[:, None] * np.linalg.cholesky(covariance),
+        prior_variance=posterior.prior_variance * v,
+        noise_variance=posterior.noise_variance * noise,
+        offset_variance=posterior.offset_variance * noise,
+    )
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("settings", [{}, {"fit_intercept": False}, {"noise_variance": 0.5}])
+def test_each_draw_is_augmented(n_targets, settings):
+    X, y = columns(n=30, n_targets=n_targets)
+    weights = np.random.default_rng(0).integers(1, 4, size=30)
+    model = RVR(gamma=0.5, **settings).fit(X, y, sample_weight=weights)
+    p = model.posterior_
+    optimum = Optimum.of(
+        p.mean, p.root, p.prior_variance, p.noise_variance, p.evidence, p.evidence.hyperprior
+    )
+    draws = draw(optimum)
+    data = TrainingData(X, y.reshape(30, -1), weights.astype(float))
+    v_new = AugmentedFit(p, data).v_new
+    means, stds, function_stds = [], [], []
+    for v, noise in zip(draws.v, draws.noise, strict=True):
+        fit = AugmentedFit(posterior_at(p, optimum, v, noise), data)
+        fit.v_new = v_new  # of the fit, not of the draw
+        mean, variance = fit.predict(NEW)
+        means.append(p.offset + p.scale * mean)
+        stds.append(p.scale * np.sqrt(variance + fit.posterior.noise_variance))
+        function_stds.append(p.scale * np.sqrt(variance))
+    forecast = model.predict_distribution(NEW, augment=True, marginalize=True)
+    shape = forecast.means.shape
+    expected = np.moveaxis(means, 0, -1)
+    np.testing.assert_allclose(forecast.means, expected.reshape(shape), rtol=1e-7)
+    for found, each in ((forecast.stds, stds), (forecast.function_stds, function_stds)):
+        same = np.repeat(np.transpose(each)[:, None], n_targets, axis=1).reshape(shape)
+        np.testing.assert_allclose(found, same, rtol=1e-7)
+    mean, std = model.predict(NEW, return_std=True, augment=True, marginalize=True)
+    np.testing.assert_allclose([mean, std], [forecast.mean, forecast.std], rtol=1e-10)
+
+
+def test_augmented_draws_are_wide_far_away():
+    data = sinc(40, noise=0.1, random_state=0)
+    model = RVR(gamma=0.1).fit(data.X, data.y)
+    places = np.array([[0.0], [3.0], [1e3]])
+    plain, augmented, both = (
+        model.predict(places, return_std=True, **how)[1]
+        for how in ({}, {"augment": True}, {"augment": True, "marginalize": True})
+    )
+    assert both[2] > augmented[2] > 2 * plain[2]
+    np.testing.assert_allclose(both[:2], augmented[:2], rtol=0.3)
+    stored = pickle.loads(pickle.dumps(model))
+    again = stored.predict(places, return_std=True, augment=(data.X, data.y), marginalize=True)
+    np.testing.assert_array_equal(again[1], both)
+
+
 # Repeats, pickles, files
 
 
@@ -519,14 +586,13 @@ def test_only_gaussian_noise():
             ask(NEW, marginalize=True)
 
 
-def test_not_with_augment():
+def test_not_with_two_kinds_of_spread():
     X, y = columns(n=30)
     model = RVR(gamma=0.5).fit(X, y)
-    for ask in (model.predict, model.predict_distribution):
-        with pytest.raises(ValueError, match="augment and marginalize"):
-            ask(NEW, augment=True, marginalize=True)
     with pytest.raises(ValueError, match="return_std and return_cov"):
         model.predict(NEW, return_std=True, return_cov=True, marginalize=True)
+    with pytest.raises(ValueError, match="return_cov and augment"):
+        model.predict(NEW, return_cov=True, augment=True, marginalize=True)
 
 
 def test_not_of_too_many_atoms():

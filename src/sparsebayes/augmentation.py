@@ -20,6 +20,7 @@ where predictions end up far from all centers. With targets of mean zero, no int
 that is one at its center this is the variance of the targets.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,7 +37,16 @@ from sparsebayes.posterior import Posterior
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Augmented", "KernelPart", "TrainingData", "augmented", "has_one_kernel", "kernel_part"]
+__all__ = [
+    "Augmented",
+    "AugmentedFit",
+    "KernelPart",
+    "NewAtoms",
+    "TrainingData",
+    "augmented",
+    "has_one_kernel",
+    "kernel_part",
+]
 
 _BLOCK_CELLS = 2**20  # values of new atoms at training rows that are held at a time: 8 megabytes
 _DIAGONAL_ROWS = 64  # K(x, x) is the diagonal of a small matrix: no kernel gives it alone
@@ -209,12 +219,10 @@ def augmented(posterior: Posterior, data: TrainingData, X: Any) -> Augmented:
     >>> bool(far.std > 5 * model.predict([[100.0]], return_std=True)[1])
     True
     """
-    fit = _Fit(posterior, data)
+    fit = AugmentedFit(posterior, data)
     n, n_targets = int(X.shape[0]), len(posterior.offset)
     mean, variance = np.empty((n, n_targets)), np.empty(n)
-    step = max(1, _BLOCK_CELLS // max(len(data.y), 1))
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
+    for rows in fit.blocks(n):
         mean[rows], variance[rows] = fit.predict(X[rows])
     with_noise = np.sqrt(variance + posterior.noise_variance)
     each = (1, n_targets)
@@ -225,8 +233,36 @@ def augmented(posterior: Posterior, data: TrainingData, X: Any) -> Augmented:
     return Augmented(*((a[:, 0] for a in found) if posterior.single else found))
 
 
-class _Fit:
-    """A posterior with the active atoms and the residual at the training rows."""
+class NewAtoms(NamedTuple):
+    """Atoms of the kernel centered at b rows, and the active atoms there."""
+
+    here: FloatArray  # (b, m) active atoms, centered and of unit norm, at these rows
+    own: FloatArray  # (b,) each new atom at its own row
+    atoms: FloatArray  # (N, b) new atoms at the training rows
+    fitted: FloatArray  # (m, b) weights that the model gives each, had it been its targets
+
+
+class AugmentedFit:
+    """A posterior with the active atoms and the residual at the training rows.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Posterior of a fit.
+    data : TrainingData
+        What it was fitted to; a ValueError where that cannot be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes import RVR
+    >>> X = np.linspace(-3, 3, 40)[:, None]
+    >>> y = np.sin(X)
+    >>> model = RVR(gamma=1.0, noise_variance=0.01, fit_intercept=False).fit(X, y[:, 0])
+    >>> fit = AugmentedFit(model.posterior_, TrainingData(X, y, None))
+    >>> bool(np.isclose(fit.v_new, np.mean(y**2)))
+    True
+    """
 
     def __init__(self, posterior: Posterior, data: TrainingData) -> None:
         self.posterior, self.data = posterior, data
@@ -273,22 +309,66 @@ class _Fit:
                 "X, y and sample_weight of its fit as augment=(X, y) or (X, y, sample_weight)."
             )
 
-    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean of the centered function, shape (b, T), and its variance, both in own units."""
+    def blocks(self, n: int) -> Iterator[slice]:
+        """Rows to take at a time, of n.
+
+        Parameters
+        ----------
+        n : int
+            Number of rows.
+
+        Yields
+        ------
+        slice
+            Some of them, so few that new atoms at all training rows are not too many numbers.
+        """
+        step = max(1, _BLOCK_CELLS // max(len(self.data.y), 1))
+        for start in range(0, n, step):
+            yield slice(start, min(start + step, n))
+
+    def new_atoms(self, X: Any) -> NewAtoms:
+        """Center an atom of the kernel at each row.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (b, d)
+            Inputs.
+
+        Returns
+        -------
+        NewAtoms
+            Centered by their means over the training rows where there is an intercept.
+        """
         p, data = self.posterior, self.data
         b = int(X.shape[0])
-        here = _unit_atoms(p, X)  # (b, m)
         new = replace(self.kernel, centers=X, index=np.arange(b), count=b)
-        atoms = new.evaluate(data.X)  # (N, b)
-        middle = np.zeros(b)
+        atoms = new.evaluate(data.X)
+        own = _diagonal(self.kernel, X)
         if self.centered:
             middle = data.weighted(atoms).sum(axis=0) / data.total
             atoms -= middle
-        weighted = data.weighted(atoms)
-        q = weighted.T @ self.residual / p.noise_variance  # (b, T)
-        # The atom as targets: the weights that the model would give it.
-        fitted = self._through_covariance(self.U.T @ weighted) / p.noise_variance  # (m, b)
-        e = _diagonal(self.kernel, X) - middle - np.einsum("ij,ji->i", here, fitted)
+            own -= middle
+        products = self.U.T @ data.weighted(atoms)
+        fitted = self._through_covariance(products) / p.noise_variance
+        return NewAtoms(_unit_atoms(p, X), own, atoms, fitted)
+
+    def predict(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Predict with the atom added, in units of the posterior.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (b, d)
+            Inputs.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (b, T) and (b,)
+            Of the centered function.
+        """
+        p, data = self.posterior, self.data
+        here, own, atoms, fitted = self.new_atoms(X)
+        q = data.weighted(atoms).T @ self.residual / p.noise_variance  # (b, T)
+        e = own - np.einsum("ij,ji->i", here, fitted)
         # phi' C^-1 phi = |phi - Phi w|^2 / noise + w' V^-1 w there: nothing cancels.
         atoms -= self.U @ fitted
         s = np.einsum("ij,ij->j", data.weighted(atoms), atoms) / p.noise_variance

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtrs
 
 from sparsebayes._threads import one_blas_thread
+from sparsebayes.augmentation import AugmentedFit, TrainingData
 from sparsebayes.hyperparameters import Draws, Optimum, draw, weights_at
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive_mixture import Mixture
@@ -47,6 +48,11 @@ class _Model(NamedTuple):
             return np.empty((0, len(U)))
         half, _ = dtrtrs(self.L, self.root[:, None] * U.T, lower=1)
         return np.asarray(half)
+
+    def back(self, half: FloatArray) -> FloatArray:
+        """Solve with the other factor: the covariance is root L^-T L^-1 root."""
+        solved, _ = dtrtrs(self.L, half, lower=1, trans=1)
+        return np.asarray(solved)
 
 
 def _points(posterior: Posterior) -> _Points:
@@ -107,24 +113,86 @@ class _Block(NamedTuple):
     variances: FloatArray  # (b, K) of the function
 
 
-def _blocks(posterior: Posterior, points: _Points, X: Any) -> Iterator[_Block]:
-    scale = np.sqrt(posterior.prior_variance)
+def _blocks(
+    posterior: Posterior, points: _Points, X: Any, data: TrainingData | None
+) -> Iterator[_Block]:
+    """Predictions of all draws, a block of rows at a time; augmented where there are data."""
     count, n_targets = len(points.draws.noise), len(posterior.offset)
-    for rows, U in posterior.unit_atoms(X):
-        U *= scale
-        means = np.empty((len(U), n_targets, count))
-        variances = np.empty((len(U), count))
+    # the mean of the targets is known to noise / N
+    offset = posterior.offset_variance * points.draws.noise
+    for rows, new in _rows(posterior, points, X, data):
+        means = np.empty((len(new.U), n_targets, count))
+        variances = np.empty((len(new.U), count))
         with one_blas_thread():
             for k, model in enumerate(_models(points)):
-                half = model.half(U)
-                means[:, :, k] = U @ model.mean
-                variances[:, k] = np.einsum("ij,ij->j", half, half)
-        # the mean of the targets is known to noise / N
-        variances += posterior.offset_variance * points.draws.noise
-        yield _Block(rows, means, variances)
+                means[:, :, k], variances[:, k] = _predict(points.optimum, model, new)
+        yield _Block(rows, means, variances + offset)
 
 
-def marginal_spread(posterior: Posterior, X: Any) -> tuple[FloatArray, FloatArray]:
+class _Rows(NamedTuple):
+    """What all draws share at some rows, in units of the optimum's variances and noise."""
+
+    U: FloatArray  # (b, m) active atoms
+    new: "_New | None" = None
+
+
+class _New(NamedTuple):
+    """Atoms that are added at these rows, one for each, and what the best point makes of them."""
+
+    own: FloatArray  # (b,) at their own rows
+    products: FloatArray  # (m, b) with the active atoms
+    fitted: FloatArray  # (m, b) weights that the model gives each, had it been its targets
+    left: FloatArray  # (b,) sum of squares that these leave of it
+    q: FloatArray  # (b, T) products with the residual
+    v: float  # prior variance of its weight
+
+
+def _rows(
+    posterior: Posterior, points: _Points, X: Any, data: TrainingData | None
+) -> Iterator[tuple[slice, _Rows]]:
+    scale, noise = np.sqrt(posterior.prior_variance), posterior.noise_variance
+    if data is None:
+        for rows, U in posterior.unit_atoms(X):
+            yield rows, _Rows(U * scale)
+        return
+    fit = AugmentedFit(posterior, data)
+    for rows in fit.blocks(int(X.shape[0])):
+        here, own, atoms, fitted = fit.new_atoms(X[rows])
+        left = atoms - fit.U @ fitted
+        new = _New(
+            own=own,
+            products=scale[:, None] * (fit.U.T @ data.weighted(atoms)) / noise,
+            fitted=fitted / scale[:, None],
+            left=np.einsum("ij,ij->j", data.weighted(left), left) / noise,
+            q=data.weighted(atoms).T @ fit.residual / noise,
+            v=fit.v_new,
+        )
+        yield rows, _Rows(here * scale, new)
+
+
+def _predict(optimum: Optimum, model: _Model, rows: _Rows) -> tuple[FloatArray, FloatArray]:
+    """Mean (b, T) and variance (b,) of the function, its level apart, in one draw."""
+    U, new = rows
+    half = model.half(U)
+    mean, variance = U @ model.mean, np.einsum("ij,ij->j", half, half)
+    if new is None:
+        return mean, variance
+    # e, q and s of `augmentation` at this draw, by what changes from those at the best point
+    solved = model.half(new.products.T)
+    fitted = model.root[:, None] * model.back(solved) / model.noise
+    d = fitted - new.fitted
+    left = new.left + np.einsum("ij,ij->j", d, optimum.J @ d - 2.0 * new.fitted)
+    s = np.maximum(left, 0.0) / model.noise
+    s += np.einsum("ij,ij->j", fitted, fitted / np.square(model.root)[:, None])
+    q = (new.q - new.products.T @ (model.mean - optimum.x)) / model.noise
+    e = new.own - np.einsum("ij,ji->i", U, fitted)
+    share = e * (new.v / (1.0 + new.v * s))
+    return mean + share[:, None] * q, variance + share * e
+
+
+def marginal_spread(
+    posterior: Posterior, X: Any, data: TrainingData | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Mean and standard deviation of the target, averaged over variances and noise.
 
     Parameters
@@ -133,6 +201,8 @@ def marginal_spread(posterior: Posterior, X: Any) -> tuple[FloatArray, FloatArra
         Posterior of a fit.
     X : ndarray or CSR matrix of shape (n, d)
         Inputs.
+    data : TrainingData or None, default=None
+        What the model was fitted to, to augment each draw by an atom at each row.
 
     Returns
     -------
@@ -153,7 +223,7 @@ def marginal_spread(posterior: Posterior, X: Any) -> tuple[FloatArray, FloatArra
     n, n_targets = int(X.shape[0]), len(posterior.offset)
     mean, variance = np.empty((n, n_targets)), np.empty((n, n_targets))
     noise = posterior.noise_variance * float(points.draws.noise.mean())
-    for rows, means, variances in _blocks(posterior, points, X):
+    for rows, means, variances in _blocks(posterior, points, X, data):
         mean[rows] = means.mean(axis=-1)
         variance[rows] = means.var(axis=-1) + variances.mean(axis=-1)[:, None] + noise
     mean = posterior.offset + posterior.scale * mean
@@ -161,7 +231,7 @@ def marginal_spread(posterior: Posterior, X: Any) -> tuple[FloatArray, FloatArra
     return posterior.shaped(mean), posterior.shaped(std)
 
 
-def marginal_mixture(posterior: Posterior, X: Any) -> Mixture:
+def marginal_mixture(posterior: Posterior, X: Any, data: TrainingData | None = None) -> Mixture:
     """Distribution of the target: the mixture of those of all draws.
 
     Parameters
@@ -170,6 +240,8 @@ def marginal_mixture(posterior: Posterior, X: Any) -> Mixture:
         Posterior of a fit.
     X : ndarray or CSR matrix of shape (n, d)
         Inputs.
+    data : TrainingData or None, default=None
+        What the model was fitted to, to augment each draw by an atom at each row.
 
     Returns
     -------
@@ -190,7 +262,7 @@ def marginal_mixture(posterior: Posterior, X: Any) -> Mixture:
     shape = (int(X.shape[0]), n_targets, count)
     means, stds, function_stds = np.empty(shape), np.empty(shape), np.empty(shape)
     noise = posterior.noise_variance * points.draws.noise
-    for rows, own, variances in _blocks(posterior, points, X):
+    for rows, own, variances in _blocks(posterior, points, X, data):
         means[rows] = posterior.offset[:, None] + posterior.scale * own
         stds[rows] = (posterior.scale * np.sqrt(variances + noise))[:, None]
         function_stds[rows] = (posterior.scale * np.sqrt(variances))[:, None]

@@ -208,7 +208,7 @@ class _Regressor(RegressorMixin, Fitting):
         marginalize : bool, default=False
             Whether to average over the variances and the noise, by 128 draws from their posterior,
             instead of taking the best ones; for Gaussian noise and at most 1000 active atoms. The
-            draws are the same at every call. Not with ``augment``.
+            draws are the same at every call. With ``augment`` each draw is augmented.
 
         Returns
         -------
@@ -227,19 +227,19 @@ class _Regressor(RegressorMixin, Fitting):
             raise ValueError("return_std and return_cov cannot both be asked for.")
         X = self._checked(X)
         data = training_data(self, augment)
+        if data is not None and return_cov:
+            raise ValueError(
+                "return_cov and augment cannot both be asked for: each row has an augmented "
+                "model of its own, and no covariance with other rows."
+            )
         if marginalize:
-            self._check_marginalize(data)
-            if return_cov:
-                covariance = marginal_covariance(self.posterior_, X)
-                return marginal_spread(self.posterior_, X)[0], covariance
-            mean, std = marginal_spread(self.posterior_, X)
+            self._check_marginalize()
+            covariance = marginal_covariance(self.posterior_, X) if return_cov else None
+            mean, std = marginal_spread(self.posterior_, X, data)
+            if covariance is not None:
+                return mean, covariance
             return (mean, std) if return_std else mean
         if data is not None:
-            if return_cov:
-                raise ValueError(
-                    "return_cov and augment cannot both be asked for: each row has an augmented "
-                    "model of its own, and no covariance with other rows."
-                )
             forecast = augmented(self.posterior_, data, X)
             return (forecast.mean, forecast.std) if return_std else forecast.mean
         if isinstance(self.posterior_, LatentPosterior):
@@ -290,8 +290,8 @@ class _Regressor(RegressorMixin, Fitting):
         X = self._checked(X)
         data = training_data(self, augment)
         if marginalize:
-            self._check_marginalize(data)
-            return marginal_mixture(self.posterior_, X)
+            self._check_marginalize()
+            return marginal_mixture(self.posterior_, X, data)
         if data is not None:
             return Normal(*augmented(self.posterior_, data, X))
         if isinstance(self.posterior_, LatentPosterior):
