@@ -287,6 +287,11 @@ class TestStartAndBounds:
         X = np.linspace(0, 1, 2001)[:, None]  # more rows than are looked at
         assert_allclose(np.exp(width_bounds(X, None, 1.0)[0, 1]), 4 * 2000**2, rtol=1e-6)
 
+    def test_there_is_room_above_the_start_where_all_rows_are_far_apart(self):
+        X = np.random.default_rng(0).normal(size=(50, 200))
+        atoms = bound("rbf", "evidence", X)
+        assert_allclose(atoms.bounds[0, 1] - atoms.theta[0], np.log(4.0))
+
     def test_inputs_whose_variance_is_out_of_range(self):
         for learned in ("evidence", "ard"):
             with pytest.raises(ValueError, match="cannot be computed: .* scale"):
