@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import csv
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,7 @@ PRINTED = {
     "boston-std": "Boston Housing",
 }
 DATASETS = tuple(DRAWS)
+PROCESSES = 2
 SELECTION = 5  # training sets of which the folds choose the settings
 C_GRID = (100.0, 10.0, 1.0)  # in standard deviations of the targets, as is epsilon
 EPSILON_GRID = (0.1, 0.3)
@@ -150,8 +152,9 @@ def kinds(name: str) -> list[str]:
     return [BY_CV, BIAS, ORIGINAL, EVIDENCE] + ([ARD] if name == "friedman1" else [])
 
 
-def outcomes(name: str, bench: Bench, args: argparse.Namespace) -> tuple[Split, dict[str, Outcome]]:
+def outcomes(name: str, args: argparse.Namespace) -> tuple[Split, dict[str, Outcome], Bench]:
     """All machines on one benchmark, with progress."""
+    bench = Bench()
     sets = splits(name, 5 if args.quick else REPETITIONS)
     chosen_on = sets[: 1 if args.quick else SELECTION]
     grid = widths(sets[0].X)[:: 2 if args.quick else 1]
@@ -177,7 +180,7 @@ def outcomes(name: str, bench: Bench, args: argparse.Namespace) -> tuple[Split, 
         )
         found["SVR"] = outcome(name, bench, lambda d: support(setting, d.y), setting[0], sets)
         say(f"SVR: {np.mean(found['SVR'].error):.4g}, r, C, epsilon = {setting}")
-    return sets[0], found
+    return sets[0], found, bench
 
 
 def lines(
@@ -243,12 +246,16 @@ def run(report: Report, args: argparse.Namespace, names: list[str]) -> None:
         print("regression: ../shared/data is absent, so are the printed columns; skipped")
         return
     paper, bench, rows = printed(), Bench(), []
-    for name in names:
-        if reason := absent(name):
-            print(reason)
-            continue
-        data, found = outcomes(name, bench, args)
-        rows += lines(name, data, found, paper[PRINTED[name]])
+    for reason in filter(None, map(absent, names)):
+        print(reason)
+    present = [name for name in names if not absent(name)]
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        # The longest first.
+        work = {name: pool.submit(outcomes, name, args) for name in reversed(present)}
+        for name in present:
+            data, found, told = work[name].result()
+            bench.messages.update(told.messages)
+            rows += lines(name, data, found, paper[PRINTED[name]])
     heading = "Regression. Paper: as printed; SVR: measured here"
     report.show(heading + (" (quick)" if args.quick else ""), rows, COLUMNS)
     summarize(rows)
