@@ -1,9 +1,10 @@
 """Do error bars hold what they say? Coverage on and off the data's support, and log density.
 
-One fit is asked three times: for its own error bars, for those with an atom added at the test point
-(``augment``), and for those averaged over variances and noise (``marginalize``); beside a Gaussian
-process with the same kernel and a noise. All learn the width of the kernel, one for all inputs, by
-the evidence: ours from a grid, the Gaussian process with its amplitude and noise by gradients.
+One fit is asked four times: for its own error bars, for those with an atom added at the test point
+(``augment``), for those averaged over variances and noise (``marginalize``), and for both; beside a
+Gaussian process with the same kernel and a noise. All learn the width of the kernel, one for all
+inputs, by the evidence: ours from a grid, the Gaussian process with its amplitude and noise by
+gradients.
 
 Rows are divided by one input: a gap within its range, and everything beyond its upper end, have no
 training data. Training rows are drawn from the rest, and so are the test rows "on the data".
@@ -15,6 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +33,7 @@ from sparsebayes.predictive import Normal
 
 Array = NDArray[np.float64]
 
-PLAIN, AUGMENTED, MARGINAL, GP = "plain", "augmented", "marginalized", "GP"
+PLAIN, AUGMENTED, MARGINAL, BOTH, GP = "plain", "augmented", "marginalized", "both", "GP"
 ON, GAP, OUTSIDE = "on the data", "in a gap", "outside"
 LEVELS = (0.5, 0.9, 0.95)
 GAP_FROM, GAP_TO, END = 0.55, 0.7, 0.85  # shares of all rows, in the order of one input
@@ -135,20 +137,20 @@ DATASETS: dict[str, tuple[Callable[[int, int], Data], tuple[int, ...]]] = {
 
 
 def ours(data: Data, kernel: bool) -> dict[str, Callable[[Array], Any]]:
-    """One fit, and its three kinds of error bars."""
+    """One fit, and its kinds of error bars."""
     model: Any = SparseBayesRegressor()
     if kernel:
         grid = {"gamma": [gamma / data.X.shape[1] for gamma in GRID]}
         model = EvidenceSearch(RVR(), grid).fit(data.X, data.y).best_estimator_
     else:
         model.fit(data.X, data.y)
-    found: dict[str, Callable[[Array], Any]] = {PLAIN: model.predict_distribution}
-    if kernel and len(model.relevance_):
-        found[AUGMENTED] = lambda X: model.predict_distribution(X, augment=True)
-    elif kernel:  # no kernel was kept that could be centered at a test point
-        found[AUGMENTED] = model.predict_distribution
-    found[MARGINAL] = lambda X: model.predict_distribution(X, marginalize=True)
-    return found
+    # without atoms there is no kernel that could be centered at a test point
+    augment = kernel and len(model.relevance_) > 0
+    kinds: dict[str, dict[str, bool]] = {PLAIN: {}, MARGINAL: {"marginalize": True}}
+    if kernel:
+        kinds[AUGMENTED] = {"augment": augment}
+        kinds[BOTH] = {"augment": augment, "marginalize": True}
+    return {kind: partial(model.predict_distribution, **how) for kind, how in kinds.items()}
 
 
 def gaussian_process(data: Data) -> Callable[[Array], Any]:
@@ -208,6 +210,7 @@ def lines(found: dict[tuple[str, str], Scores]) -> list[dict[str, Any]]:
 def judge(report: Report, found: dict[str, dict[tuple[str, str], Scores]]) -> None:
     """Over all data sets: are the 95 % intervals nearer to 95 %, and is the density higher?"""
     claims = [(MARGINAL, ON), (AUGMENTED, GAP), (AUGMENTED, OUTSIDE)]
+    claims += [(BOTH, place) for place in (ON, GAP, OUTSIDE)]
     for method, place in claims:
         pairs = [
             (each[place, method], each[place, PLAIN])

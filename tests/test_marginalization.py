@@ -66,7 +66,25 @@ def integral(model, X, y, prior, X_new, noise=True):
     # trapezoids: the ends of the range of log v have half the weight
     weight = np.exp(log_density - log_density.max())
     weight *= np.repeat(np.where(np.abs(u) == REACH, 0.5, 1.0), len(rho))
-    return weight / weight.sum(), means, variances
+    return weight / weight.sum(), points, means, variances
+
+
+def optimum_of(model):
+    p = model.posterior_
+    return Optimum.of(
+        p.mean, p.root, p.prior_variance, p.noise_variance, p.evidence, p.evidence.hyperprior
+    )
+
+
+def many_points(optimum, sweeps=200):
+    """Far more draws of (log v, log noise) than predictions average over."""
+    chains = Chains(optimum, 64, np.random.default_rng(11))
+    found = []
+    for sweep in range(sweeps + 20):
+        chains.sweep()
+        if sweep >= 20:
+            found.append(np.log(np.column_stack([chains.v, chains.noise])))
+    return np.concatenate(found)
 
 
 def total(weight, means, variances):
@@ -76,13 +94,17 @@ def total(weight, means, variances):
 
 
 def check_integral(model, X, y, prior, noise=True):
-    weight, means, variances = integral(model, X, y, prior, NEW, noise)
+    weight, points, means, variances = integral(model, X, y, prior, NEW, noise)
+    many, center = many_points(optimum_of(model)), weight @ points
+    spread = np.sqrt(weight @ (points - center) ** 2)
+    assert (np.abs(many.mean(axis=0) - center) <= 0.06 * spread).all()
+    assert (np.abs(many.std(axis=0) - spread) <= 0.05 * spread).all()
     mean, std = total(weight, means, variances)
     own_mean, own_std = model.predict(NEW, return_std=True, marginalize=True)
     shape = own_mean.shape
     plain = model.predict(NEW, return_std=True)
-    assert np.abs(own_mean - mean.reshape(shape)).max() < 0.05 * std.max()
-    np.testing.assert_allclose(own_std, std.reshape(shape), rtol=0.05)
+    assert np.abs(own_mean - mean.reshape(shape)).max() < 0.1 * std.max()
+    np.testing.assert_allclose(own_std, std.reshape(shape), rtol=0.08)
     # the integral is nearer to the draws than to the plain error bars
     worst = np.abs(plain[1] - std.reshape(shape)).max()
     assert np.abs(own_std - std.reshape(shape)).max() < 0.5 * worst
@@ -90,7 +112,7 @@ def check_integral(model, X, y, prior, noise=True):
     for end, chance in ((low, 0.05), (high, 0.95)):
         ends = end.reshape(mean.shape)
         below = np.einsum("k,kit->it", weight, ndtr((ends - means) / np.sqrt(variances)))
-        np.testing.assert_allclose(below, chance, atol=0.01)
+        np.testing.assert_allclose(below, chance, atol=0.02)
 
 
 @pytest.mark.parametrize(("slope", "fit_intercept"), [(1.0, True), (0.4, True), (1.0, False)])
@@ -140,9 +162,10 @@ class Own:
         return Smoothness(3.0).best_variance(s, q2, noise_var, n_targets)
 
 
+@pytest.mark.parametrize("J", [8.0, 1e5])
 @pytest.mark.parametrize("prior", [Flat(), Smoothness(4.0), Gamma(1.5, 2.0), Own()])
-def test_moments_of_draws_where_one_atom_has_a_given_noise(prior):
-    J, x, v = 8.0, 1.4, 0.3
+def test_moments_of_draws_where_one_atom_has_a_given_noise(prior, J):
+    x, v = (1.4, 0.3) if J < 100 else (60.0, 0.3)  # the best variance is far out of range
     best = Optimum(np.array([[J]]), np.array([[x]]), 1.0, 1.0, False, prior, np.array([v]), 0.2)
     u = np.linspace(-REACH, REACH, 4001)
     r = np.exp(u)
@@ -163,6 +186,31 @@ def test_moments_of_draws_where_one_atom_has_a_given_noise(prior):
     assert abs(found.mean() - mean) < 0.06
     assert abs(found.std() - np.sqrt(weight @ u**2 - mean**2)) < 0.06
     assert (chains.noise == 1).all()
+
+
+def test_draws_forget_where_their_chains_began():
+    # many atoms for the samples: the best noise is far too small, and draws of it move slowly
+    m, n, J = 40, 70, 20.0
+    residual = n - m * J / (J + 1)
+    best = Optimum(
+        J * np.eye(m), np.ones((m, 1)), residual, float(n), True, Flat(), np.ones(m), 1.0
+    )
+    chains = Chains(best, 16, np.random.default_rng(7))
+    for _ in range(150):
+        chains.sweep()
+    noise = []
+    for _ in range(150):
+        chains.sweep()
+        noise.append(np.log(chains.noise))
+    found, mean, std = np.log(draw(best).noise), np.mean(noise), np.std(noise)
+    assert mean > 2 * std
+    assert abs(found.mean() - mean) < 0.3 * std
+
+
+def test_a_residual_of_zero_leaves_the_least_noise():
+    none = np.empty((0, 0)), np.empty((0, 2))
+    draws = draw(Optimum(*none, 0.0, 5.0, True, Flat(), np.empty(0), 1.0))
+    np.testing.assert_allclose(np.log(draws.noise), -REACH)
 
 
 def three_atoms():
@@ -213,11 +261,7 @@ def reference():
 
 def test_draws_have_the_moments_of_a_long_chain(reference):
     model, points, _, _ = reference
-    p = model.posterior_
-    optimum = Optimum.of(
-        p.mean, p.root, p.prior_variance, p.noise_variance, p.evidence, p.evidence.hyperprior
-    )
-    draws = draw(optimum)
+    draws = draw(optimum_of(model))
     logs = np.log(np.column_stack([draws.v, draws.noise]))
     error = np.abs(logs.mean(axis=0) - points.mean(axis=0)) / points.std(axis=0)
     assert error.max() < 0.2
@@ -251,10 +295,7 @@ def test_draws_are_normal_with_the_hessian_where_the_data_say_much():
     X = rng.normal(size=(150, 3))
     Y = X @ rng.normal(size=(3, 60)) + 0.5 * rng.normal(size=(150, 60))
     model = SparseBayesRegressor(prior="flat").fit(X, Y)
-    p = model.posterior_
-    optimum = Optimum.of(
-        p.mean, p.root, p.prior_variance, p.noise_variance, p.evidence, p.evidence.hyperprior
-    )
+    p, optimum = model.posterior_, optimum_of(model)
     draws = draw(optimum)
     logs = np.log(np.column_stack([draws.v, draws.noise]))
     v, noise = model.prior_variance_ * p.norm**2, model.noise_variance_
@@ -428,10 +469,7 @@ def test_each_draw_is_augmented(n_targets, settings):
     X, y = columns(n=30, n_targets=n_targets)
     weights = np.random.default_rng(0).integers(1, 4, size=30)
     model = RVR(gamma=0.5, **settings).fit(X, y, sample_weight=weights)
-    p = model.posterior_
-    optimum = Optimum.of(
-        p.mean, p.root, p.prior_variance, p.noise_variance, p.evidence, p.evidence.hyperprior
-    )
+    p, optimum = model.posterior_, optimum_of(model)
     draws = draw(optimum)
     data = TrainingData(X, y.reshape(30, -1), weights.astype(float))
     v_new = AugmentedFit(p, data).v_new

@@ -3,7 +3,8 @@
 The target is the objective of the fit as a density of (log v, log noise). It does not fall to zero
 where a variance does (the atom is out, the rest of the model stays), so it has no integral: every
 variance is restricted to a factor of e^5 = 148 about its best one, and the noise to that factor
-below its own. A short Gibbs sampler goes from the best point, in many chains at once:
+below its own. A Gibbs sampler goes from the best point, in many chains at once, until it drifts no
+more:
 
     w | v, noise    normal, as the posterior of the weights
     noise | w       inverse gamma of shape T n / 2 and scale |t - Phi w|^2 / 2
@@ -35,7 +36,9 @@ __all__ = ["Draws", "Evidence", "Optimum", "draw", "weights_at"]
 
 _REACH = float(np.exp(5.0))
 _CHAINS = 64
-_BURN_IN = 32
+_ROUND = 16  # sweeps between looks at the noise
+_MOST_ROUNDS = 30
+_DRIFT = 0.1  # from one round to the next, in standard deviations, that is none
 _KEPT = 2  # of each chain
 _APART = 8  # sweeps from one that is kept to the next
 _SEED = 0
@@ -251,12 +254,27 @@ def draw(optimum: Optimum) -> Draws:
     ((128, 1), True)
     """
     chains = Chains(optimum, _CHAINS, np.random.default_rng(_SEED))
+    _burn_in(chains)
     kept = []
-    for sweep in range(_KEPT * _APART + _BURN_IN):
-        chains.sweep()
-        if sweep >= _BURN_IN and (sweep - _BURN_IN + 1) % _APART == 0:
-            kept.append((chains.v.copy(), chains.noise.copy()))
+    for _ in range(_KEPT):
+        for _ in range(_APART):
+            chains.sweep()
+        kept.append((chains.v.copy(), chains.noise.copy()))
     return Draws(np.vstack([v for v, _ in kept]), np.concatenate([noise for _, noise in kept]))
+
+
+def _burn_in(chains: "Chains") -> None:
+    """Sweep until the noise, which moves slowest where atoms are many, drifts no more."""
+    last = np.nan
+    for number in range(_MOST_ROUNDS):
+        levels = []
+        for _ in range(_ROUND):
+            chains.sweep()
+            levels.append(np.log(chains.noise))
+        level, spread = float(np.mean(levels)), float(np.std(levels))
+        if number and abs(level - last) <= _DRIFT * spread:
+            break
+        last = level
 
 
 class Chains:
