@@ -171,7 +171,7 @@ def test_relevance_is_a_bar_for_each_input_the_longest_on_top():
     _, given = plt.subplots()
     assert plot_relevance(model, given, list("abcdefghij"), most=3) is given
     assert [label.get_text() for label in given.get_yticklabels()] == ["a", "b", "d"]
-    assert given.get_title() == "3 of 10 inputs"
+    assert given.get_title() == "relevance of inputs, 3 of 10"
     assert given.get_xscale() == "linear"
     assert plot_relevance(model, log=True).get_xlim()[0] == 1e-4
 

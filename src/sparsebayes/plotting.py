@@ -291,11 +291,8 @@ def plot_relevance(
     ax.set_xscale("log" if log else "linear")
     ax.set_xlim(_LEAST_SHARE if log else 0.0, 1.05 * float(share.max()))
     ax.set_xlabel("share of relevance")
-    ax.set_title(
-        "relevance of inputs"
-        if drawn.size == share.size
-        else f"{drawn.size} of {share.size} inputs"
-    )
+    shown = "" if drawn.size == share.size else f", {drawn.size} of {share.size}"
+    ax.set_title(f"relevance of inputs{shown}")
     return ax
 
 
