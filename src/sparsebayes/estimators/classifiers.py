@@ -278,6 +278,14 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         What was maximized: the log evidence plus the log prior of each active atom's variance.
     degrees_of_freedom_ : float
         How many weights the data determine, the intercepts not counted.
+    gamma_ : float, ndarray of shape (n_features,) or list of these
+        Inverse squared width of the kernel, given or learned; a list for several kernels. Only for
+        kernels that are known by name and have one.
+    kernel_ : kernel object or list of these
+        Kernel object with the parameters found; only for `sklearn.gaussian_process` kernels.
+    feature_relevance_ : ndarray of shape (n_features,)
+        Share of each input in what the kernel sees of the data: gamma times the variance of the
+        input, divided by their sum. Only if there is one kernel that has widths.
     certificate_ : Certificate
         ``max_gain``, ``gradient_norm`` and ``max_curvature`` over the whole dictionary.
     converged_ : bool
@@ -364,7 +372,8 @@ random_state, verbose
     relevance_vectors_ : ndarray of shape (n_active, n_features) or list of ndarray
         The relevance vectors.
     classes_, weights_, prior_variance_, intercept_, covariance_, likelihood_, \
-log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, certificate_, converged_, n_iter_, \
+log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, gamma_, kernel_, \
+feature_relevance_, certificate_, converged_, n_iter_, \
 solution_, posterior_, n_features_in_, feature_names_in_
         As in `SparseBayesClassifier`.
 

@@ -369,9 +369,9 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         "sequential" is Tipping & Faul (2003), for comparison, with the greatest increase, a random
         atom or the next in order as its next move. "em" and "mackay" are Tipping (2001): all atoms
         start in the model, at a cost of their number cubed, and fixed-point updates prune them;
-        the last steps are Newton's, until the certificate holds. "orthonormal" is the closed form for a
-        dictionary that is orthonormal on X, and stays so where an intercept is fitted: the global
-        maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where that
+        the last steps are Newton's, until the certificate holds. "orthonormal" is the closed form
+        for a dictionary that is orthonormal on X, and stays so where an intercept is fitted: the
+        global maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where that
         applies, else "working-set"; in a union with a part that is orthonormal it also starts from
         what the parts would keep alone, and the better solution counts.
     tol : float, default=1e-6
@@ -418,6 +418,14 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
     degrees_of_freedom_ : float
         Trace of the matrix that smooths a target, the intercept's one not counted: how many weights
         the data determine.
+    gamma_ : float, ndarray of shape (n_features,) or list of these
+        Inverse squared width of the kernel, given or learned; a list for several kernels. Only for
+        kernels that are known by name and have one.
+    kernel_ : kernel object or list of these
+        Kernel object with the parameters found; only for `sklearn.gaussian_process` kernels.
+    feature_relevance_ : ndarray of shape (n_features,)
+        Share of each input in what the kernel sees of the data: gamma times the variance of the
+        input, divided by their sum. Only if there is one kernel that has widths.
     certificate_ : Certificate
         ``max_gain``, ``gradient_norm`` and ``max_curvature`` over the whole dictionary.
     converged_ : bool
@@ -503,8 +511,10 @@ class RVR(_Regressor, OnKernel):
         "rbf", "laplacian", "poly", "sigmoid", "linear", "lspline", "tps", any name that
         scikit-learn's ``pairwise_kernels`` knows, "precomputed", a function ``K(X, Z)``, or an
         object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
-    gamma : float, array-like of shape (n_features,), "scale" or "auto", default="scale"
-        Inverse squared width, for all inputs or for each; "scale" is 1 / (n_features * X.var()).
+    gamma : float, array-like of shape (n_features,) or str, default="scale"
+        Inverse squared width, for all inputs or for each. "scale" is 1 / (n_features * X.var()) and
+        "auto" 1 / n_features. "evidence" learns one width, "ard" one for each input; of a kernel
+        object both learn the parameters that are not fixed, within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -524,7 +534,8 @@ n_restarts, warm_start, random_state, verbose
     relevance_vectors_ : ndarray of shape (n_active, n_features)
         The relevance vectors.
     weights_, prior_variance_, intercept_, noise_variance_, likelihood_, covariance_, \
-log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, certificate_, converged_, n_iter_, \
+log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, gamma_, kernel_, \
+feature_relevance_, certificate_, converged_, n_iter_, \
 solution_, posterior_, n_features_in_, feature_names_in_
         As in `SparseBayesRegressor`.
 
