@@ -371,9 +371,9 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         start in the model, at a cost of their number cubed, and fixed-point updates prune them;
         the last steps are Newton's, until the certificate holds. "orthonormal" is the closed form
         for a dictionary that is orthonormal on X, and stays so where an intercept is fitted: the
-        global maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where that
-        applies, else "working-set"; in a union with a part that is orthonormal it also starts from
-        what the parts would keep alone, and the better solution counts.
+        global maximum, in a time proportional to the number of atoms. "auto" is "orthonormal" where
+        that applies, else "working-set"; in a union with a part that is orthonormal it also starts
+        from what the parts would keep alone, and the better solution counts.
     tol : float, default=1e-6
         Gain, in nats, that the certificate may leave on the table.
     max_iter : int, default=10_000
