@@ -68,6 +68,10 @@ class GaussianModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.solution.state.active.size
 
+    def is_sound(self, fit: GaussianFit) -> bool:
+        """Whether the model has not collapsed."""
+        return fit.solution.status is not Status.COLLAPSED
+
     def profile(self, atoms: Any, fit: GaussianFit) -> "GaussianProfile":
         """The active atoms alone."""
         return GaussianProfile(self, atoms, _state(fit))
@@ -150,13 +154,12 @@ def learn_regression(
     solution : Solution
         The last fit.
     """
-
-    def begin(atoms: Any) -> FloatArray:
-        return first_theta(atoms, model.X, targets, random_state)
-
-    learned = learn(model, atoms, begin if start is None else None, tol, start)
+    begins = [atoms.theta]
+    if start is None:
+        begins = [first_theta(atoms, model.X, targets, random_state), atoms.theta]
+    learned = learn(model, atoms, begins, tol, start)
     quad, solution = learned.fit
-    solution = solution.with_kernels(learned.slope, learned.held, learned.n_iter, tol)
+    solution = solution.with_kernels(learned, tol)
     return learned.atoms, quad, solution
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.dictionaries._protocol import Matrix
 from sparsebayes.engine import Breakdown, State
-from sparsebayes.evidence_gradient import latent_gradient
+from sparsebayes.evidence_gradient import latent_profile_gradient
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.kernel_learning import Tuned, learn
 from sparsebayes.laplace import Latent, find_mode
@@ -74,17 +74,21 @@ class LatentModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.state.active.size
 
+    def is_sound(self, fit: LatentFit) -> bool:
+        """Whether the model has not collapsed."""
+        return fit.solution.status is not Status.COLLAPSED
+
     def profile(self, atoms: Any, fit: LatentFit) -> "LatentProfile":
         """The active atoms alone."""
         return LatentProfile(self, atoms, fit)
 
     def gradient(self, atoms: Any, fit: LatentFit) -> FloatArray:
-        """Derivative of the objective in the parameters, the variances held."""
+        """Derivative of the objective in the parameters, mode and variances following."""
         return self.slope(atoms, self.latent(atoms), fit.quad, fit.state)
 
     def slope(self, atoms: Any, latent: Latent, quad: LatentQuadratic, state: State) -> FloatArray:
         """The same, of a state on an expansion."""
-        active, D = latent_gradient(latent, quad, state, self.hyperprior)
+        active, D = latent_profile_gradient(latent, quad, state, self.hyperprior)
         return np.asarray(atoms.restrict(active).pullback(self.X, D))
 
 
@@ -161,14 +165,12 @@ def learn_latent(
     quad : LatentQuadratic
         Its last expansion.
     """
-    X = model.X
-
-    def begin(atoms: Any) -> FloatArray:
-        return first_theta(atoms, X, targets, random_state)
-
-    learned = learn(model, atoms, begin if start is None else None, tol, start)
+    begins = [atoms.theta]
+    if start is None:
+        begins = [first_theta(atoms, model.X, targets, random_state), atoms.theta]
+    learned = learn(model, atoms, begins, tol, start)
     solution, quad = learned.fit
-    solution = solution.with_kernels(learned.slope, learned.held, learned.n_iter, tol)
+    solution = solution.with_kernels(learned, tol)
     return learned.atoms, solution, quad
 
 

@@ -3,18 +3,18 @@
 Tipping (2001, appendix C) leaves open how to combine the two. Here:
 
 1. Begin with the parameters that are best where all atoms share one variance
-   (`shared_variance.first_theta`).
+   (`shared_variance.first_theta`), or with those given, whichever gives the better fit.
 2. Fit: the whole solver, over all atoms, with the parameters held.
 3. Tune: with the active atoms alone, maximize over the parameters the objective that is itself
    maximized over variances and noise. At its maximum over these the derivative of the objective
    in the parameters is the whole derivative, so each is exact; atoms may leave, none comes in.
 4. Fit again, from there. Repeat 3 and 4 until neither gains.
 
+A model that has collapsed, its noise explained away, is never gone on to from one that has not.
 No step lowers the objective, and where it stops no single atom, no variance, nor the noise, nor any
 parameter can raise it: the certificate holds for all of them.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -32,7 +32,8 @@ __all__ = ["Learned", "Model", "Profile", "Tuned", "learn", "learns", "projected
 
 _ROUNDS = 40
 _IDLE = 3  # of them that gain nothing, though a derivative is left
-_STEPS = 60  # of one tuning
+_STEPS, _EVALUATIONS = 60, 100  # of one tuning
+_ALIKE = 0.1  # log parameters that are not worth two fits
 _AT_BOUND = 1e-9  # of a log parameter
 _POLISHES = 4
 _DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
@@ -74,6 +75,9 @@ class Model(Protocol[F]):
     def is_done(self, fit: F) -> bool:
         """Whether nothing can be learned from this fit: no atom, or no more iterations."""
 
+    def is_sound(self, fit: F) -> bool:
+        """Whether the model has not collapsed: its noise explained away by its atoms."""
+
     def profile(self, atoms: Any, fit: F) -> Profile:
         """The active atoms of a fit alone."""
 
@@ -90,6 +94,7 @@ class Learned(Generic[F]):
     slope: float = 0.0  # largest derivative in a log parameter that no bound holds
     held: tuple[str, ...] = ()  # parameters that a bound holds
     n_iter: int = 0  # iterations of all fits
+    narrowing: bool = False  # a collapse would be better still, and was not followed
 
 
 def learns(atoms: Any) -> bool:
@@ -127,11 +132,7 @@ def with_same(atoms: Any, theta: FloatArray) -> Any:
 
 
 def learn(
-    model: Model[F],
-    atoms: Any,
-    begin: Callable[[Any], FloatArray] | None,
-    tol: float,
-    start: Any = None,
+    model: Model[F], atoms: Any, begins: list[FloatArray], tol: float, start: Any = None
 ) -> Learned[F]:
     """Fit atoms and learn their parameters.
 
@@ -140,23 +141,21 @@ def learn(
     model : Model
         What is fitted.
     atoms : Tunable atoms
-        All atoms, with the parameters to begin with.
-    begin : callable or None
-        Takes atoms, returns better parameters to begin with; None to begin with their own.
+        All atoms.
+    begins : list of ndarray of shape (P,)
+        Parameters to begin with: all are fitted, and the best fit is gone on from.
     tol : float
         Nats that may be left on the table; derivatives are held to its root.
     start : object or None
-        Where the first fit starts, as the model understands it.
+        Where the first fits start, as the model understands it.
 
     Returns
     -------
     Learned
-        Atoms, fit and what holds there.
+        Atoms, fit and what holds there; not below the best of the first fits.
     """
-    if begin is not None:
-        atoms = atoms.with_theta(_inside(begin(atoms), atoms.bounds))
-    best = _judged(model, atoms, model.fit(atoms, start), tol)
-    spent, idle = model.iterations(best.fit), 0
+    best, spent = _first(model, atoms, begins, tol, start)
+    idle = 0
     for _ in range(_ROUNDS):
         if model.is_done(best.fit) or idle == _IDLE:
             break
@@ -170,12 +169,29 @@ def learn(
         gained = model.objective(again.fit) - height
         if gained < 0 and again.slope >= best.slope:
             break
+        if model.is_sound(best.fit) and not model.is_sound(again.fit):
+            best = replace(best, narrowing=True)
+            break
         best = again
         if gained <= tol:
             if best.slope <= tol**0.5:
                 break
             idle += 1
     return replace(best, n_iter=spent)
+
+
+def _first(
+    model: Model[F], atoms: Any, begins: list[FloatArray], tol: float, start: Any
+) -> tuple[Learned[F], int]:
+    """The best of the fits to begin with, a sound one if there is any; iterations of all."""
+    near: list[FloatArray] = []
+    for theta in begins:
+        inside = _inside(theta, atoms.bounds)
+        if all(np.abs(inside - other).max() > _ALIKE for other in near):
+            near.append(inside)
+    fits = [_judged(model, own, model.fit(own, start), tol) for own in map(atoms.with_theta, near)]
+    best = max(fits, key=lambda one: (model.is_sound(one.fit), model.objective(one.fit)))
+    return best, sum(model.iterations(one.fit) for one in fits)
 
 
 def _judged(model: Model[F], atoms: Any, fit: F, tol: float) -> Learned[F]:
@@ -236,7 +252,13 @@ def _tune(profile: Profile, atoms: Any, enough: float) -> Tuned | None:
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(*atoms.bounds.T),
-        options={"maxiter": _STEPS, "gtol": enough, "ftol": 1e-13, "maxcor": 20},
+        options={
+            "maxiter": _STEPS,
+            "maxfun": _EVALUATIONS,
+            "gtol": enough,
+            "ftol": 1e-13,
+            "maxcor": 20,
+        },
     )
     if profile.best is None:
         return None

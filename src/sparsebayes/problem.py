@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -60,8 +60,13 @@ class Status(enum.Enum):
         "Increase tol, or use another prior or more data."
     )
     UNTUNED = (
-        "the parameters of the kernel were still changing when the fit ended: the objective is "
-        "almost flat in them, by the certificate's kernel_gradient. Increase tol, or give gamma."
+        "the parameters of the kernel had not settled when the fit ended: the certificate's "
+        "kernel_gradient says how steep the objective still is in their logarithms. Use fewer of "
+        'them (gamma="evidence" for "ard"), a stronger prior, or a larger tol.'
+    )
+    NARROWING = (
+        "the evidence goes on rising towards kernels so narrow that they explain the noise: the "
+        'last sound model was kept. Use a stronger prior (prior="aic" or "bic"), or give gamma.'
     )
     BREAKDOWN = (
         "a factorization failed and the last good state was kept: the atoms are too nearly "
@@ -160,6 +165,26 @@ class Certificate:
         )
 
 
+class Kernels(Protocol):
+    """What is known about parameters of kernels that were learned."""
+
+    @property
+    def slope(self) -> float:
+        """Largest derivative in one of them that no bound holds."""
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Those that a bound holds."""
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations of all fits."""
+
+    @property
+    def narrowing(self) -> bool:
+        """Whether the objective would go on rising into a collapse."""
+
+
 @dataclass(frozen=True)
 class Solution:
     """What every solver returns."""
@@ -173,17 +198,13 @@ class Solution:
     trace: tuple[Progress, ...] = field(repr=False, default=())
     held: tuple[str, ...] = ()  # learned parameters of kernels that a bound holds
 
-    def with_kernels(self, slope: float, held: tuple[str, ...], n_iter: int, tol: float) -> Self:
+    def with_kernels(self, learned: "Kernels", tol: float) -> Self:
         """The same where parameters of kernels were learned too.
 
         Parameters
         ----------
-        slope : float
-            Largest derivative in one of them that no bound holds.
-        held : tuple of str
-            Those that a bound holds.
-        n_iter : int
-            Iterations of all fits that led here.
+        learned : Kernels
+            What is known about them, such as `kernel_learning.Learned`.
         tol : float
             What the certificate is held to.
 
@@ -192,18 +213,18 @@ class Solution:
         Solution
             With all of it in the certificate and the status.
         """
-        certificate = replace(self.certificate, kernel_gradient=slope)
+        certificate = replace(self.certificate, kernel_gradient=learned.slope)
         converged = self.converged and certificate.holds(tol)
         status = self.status
         if status is Status.CONVERGED and not converged:
-            status = Status.UNTUNED
+            status = Status.NARROWING if learned.narrowing else Status.UNTUNED
         return replace(
             self,
             certificate=certificate,
             converged=converged,
             status=status,
-            n_iter=n_iter,
-            held=held,
+            n_iter=learned.n_iter,
+            held=learned.held,
         )
 
     @property

@@ -32,9 +32,11 @@ _ROWS = 4000  # rows sampled, of more
 _ATOMS, _MANY_ATOMS = 100, 200  # atoms sampled of each part: for few parameters, for many
 _FEW = 2  # parameters
 _STEPS = 100
-_ENOUGH = 0.1  # nats per unit of log parameter: the sparse model has its own optimum
+_ENOUGH = 0.01  # nats per unit of log parameter: the sparse model has its own optimum
+_SHIFTS = np.log(8.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log parameters
+_TRIES = 3  # searches, for many parameters
 _RANGE = 20.0  # how far log variances may go
-_NOISE = 1e-6, 2.0  # noise variances, as fractions of the power of the targets
+_NOISE = 1e-9, 2.0  # noise variances, as fractions of the power of the targets
 _BEGIN = 0.1  # the one to begin with
 _WALL = 1e10  # where float64 cannot tell
 
@@ -117,15 +119,23 @@ def first_theta(
         return -white.log_evidence, -np.concatenate([own, rise, of_theta])
 
     ranges = np.concatenate([v[:, None] + [-_RANGE, _RANGE], noise[None, 1:], few.bounds])
-    found = minimize(
-        loss,
-        np.asarray(start, dtype=np.float64),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(*ranges.T),
-        options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
-    )
-    return np.asarray(found.x[n_parts + 1 :])
+    # Far too narrow, all widths are alike, and a gradient leads nowhere: look around first.
+    shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)
+    starts = np.clip(start + shifts, *ranges.T)
+    order = np.argsort([loss(one)[0] for one in starts], kind="stable")
+    tries = 1 if len(few.theta) <= _FEW else _TRIES
+    found = [
+        minimize(
+            loss,
+            one,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(*ranges.T),
+            options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
+        )
+        for one in starts[order[:tries]]
+    ]
+    return np.asarray(min(found, key=lambda end: float(end.fun)).x[n_parts + 1 :])
 
 
 def _quadratic(atoms: Any, X: Matrix, targets: Targets) -> DesignQuadratic:

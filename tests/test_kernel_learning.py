@@ -1,0 +1,409 @@
+"""Widths of kernels learned with the model: a joint optimum, from any start, within bounds."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import kernels as gp
+
+from sparsebayes import RVC, RVR, SparseBayesRegressor, load
+from sparsebayes._gaussian_kernels import GaussianModel
+from sparsebayes._latent_kernels import working_targets
+from sparsebayes.datasets import friedman1, mixtures, sinc
+from sparsebayes.design import make_design
+from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.hyperpriors import Flat
+from sparsebayes.kernel_learning import learn, projected
+from sparsebayes.laplace import Latent
+from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
+from sparsebayes.problem import Certificate, Status
+from sparsebayes.quadratic import DesignQuadratic
+from sparsebayes.shared_variance import Targets, first_theta
+from sparsebayes.solvers import working_set
+
+
+def gaussian_model(X, y, solve=working_set.solve):
+    t = (y - y.mean())[:, None]
+
+    def quadratic(atoms):
+        return DesignQuadratic(make_design(atoms, X), t, None, center=True)
+
+    targets = Targets(t, None, True, None)
+    return GaussianModel(
+        X, t, Flat(), None, quadratic, lambda p, start: solve(p, start=start)
+    ), targets
+
+
+def begin_with(X, targets, atoms):
+    return first_theta(atoms, X, targets, np.random.RandomState(0))
+
+
+# --- where it begins -------------------------------------------------------------------------
+
+
+def test_begins_at_the_maximum_of_the_evidence_with_one_variance():
+    data = sinc(40, noise=0.1, random_state=3)
+    t = data.y - data.y.mean()
+    atoms = Kernel("rbf", gamma="evidence").bind(data.X)
+    theta = first_theta(
+        atoms, data.X, Targets(t[:, None], None, False, None), np.random.RandomState(0)
+    )
+
+    def best_evidence(log_width):
+        Phi = atoms.with_theta([log_width]).evaluate(data.X)
+
+        def loss(p):
+            C = np.exp(p[0]) * Phi @ Phi.T + np.exp(p[1]) * np.eye(len(t))
+            return -multivariate_normal(cov=C, allow_singular=True).logpdf(t)
+
+        return -minimize(loss, [-2.0, -4.0], method="Nelder-Mead", options={"xatol": 1e-3}).fun
+
+    here = best_evidence(theta[0])
+    assert here > best_evidence(theta[0] - 0.3)
+    assert here > best_evidence(theta[0] + 0.3)
+
+
+def test_parts_of_a_union_begin_with_variances_of_their_own():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-10, 10, (80, 1))
+    # Were there one variance for both parts, the large trend would choose the width.
+    y = X[:, 0] + np.sinc(X[:, 0] / np.pi) + 0.05 * rng.normal(size=80)
+    _model, targets = gaussian_model(X, y)
+    atoms = (Linear() + Kernel("rbf", gamma="evidence")).bind(X)
+    theta = begin_with(X, targets, atoms)
+    assert 1.0 < np.exp(theta[0]) ** -0.5 < 5.0
+
+
+def test_constant_targets_teach_nothing():
+    X = np.linspace(0, 1, 10)[:, None]
+    atoms = Kernel("rbf", gamma="evidence").bind(X)
+    theta = first_theta(
+        atoms, X, Targets(np.zeros((10, 1)), None, True, None), np.random.RandomState(0)
+    )
+    np.testing.assert_array_equal(theta, atoms.theta)
+    with pytest.warns(ConvergenceWarning, match="floor"):
+        model = RVR(gamma="evidence").fit(X, np.full(10, 3.0))
+    assert len(model.relevance_) == 0
+    np.testing.assert_allclose(model.predict(X), 3.0)
+
+
+def test_many_rows_and_atoms_are_sampled():
+    data = sinc(6000, noise=0.2, random_state=0)
+    _model, targets = gaussian_model(data.X, data.y)
+    theta = begin_with(data.X, targets, Kernel("rbf", gamma="evidence").bind(data.X))
+    assert 1.5 < np.exp(theta[0]) ** -0.5 < 4.0
+
+
+# --- the joint optimum -----------------------------------------------------------------------
+
+
+def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
+    data = friedman1(100, random_state=0)
+    reached = []
+
+    def solve(problem, start):
+        solution = working_set.solve(problem, start=start)
+        reached.append(solution.state.objective)
+        return solution
+
+    model, targets = gaussian_model(data.X, data.y, solve)
+    atoms = Kernel("rbf", gamma="ard").bind(data.X)
+    learned = learn(model, atoms, [begin_with(data.X, targets, atoms)], 1e-6)
+    assert len(reached) >= 3
+    assert (np.diff(reached) > -1e-6).all()
+    assert learned.slope <= 1e-3
+    # Refitted with any width moved a little, the objective is lower.
+    end = model.objective(learned.fit)
+    for k in np.flatnonzero(learned.atoms.theta > learned.atoms.theta.max() - 6):
+        for step in (-0.01, 0.01):  # farther off other atoms may come in
+            theta = learned.atoms.theta.copy()
+            theta[k] += step
+            start = learned.fit.solution.state
+            moved = model.fit(
+                learned.atoms.with_theta(theta), (start.active, start.v, start.noise_var)
+            )
+            assert model.objective(moved) < end
+
+
+@pytest.mark.parametrize("word", ["evidence", "ard"])
+def test_ten_starts_end_alike(word):
+    data = sinc(100, noise=0.1, random_state=1)
+    rng = np.random.RandomState(0)
+    X = np.column_stack([data.X[:, 0], rng.uniform(-10, 10, 100)]) if word == "ard" else data.X
+    model, targets = gaussian_model(X, data.y)
+    atoms = Kernel("rbf", gamma=word).bind(X)
+    ends = []
+    for _ in range(10):
+        theta = atoms.theta + rng.uniform(-np.log(100), np.log(100), len(atoms.theta))
+        theta = np.clip(theta, *atoms.bounds.T)
+        begin = begin_with(X, targets, atoms.with_theta(theta))
+        learned = learn(model, atoms, [begin], 1e-6)
+        ends.append(model.objective(learned.fit))
+    assert np.ptp(ends) < 2.0  # nats: other atoms beside those found, as for a given width
+
+
+def test_estimator_is_certified():
+    data = sinc(100, noise=0.1, random_state=0)
+    model = RVR(gamma="evidence").fit(data.X, data.y)
+    assert model.converged_
+    assert model.solution_.status is Status.CONVERGED
+    assert 0 < model.certificate_.kernel_gradient < 1e-3
+    # The evidence of a fit at the learned width is the same, and less at others.
+    same = RVR(gamma=model.gamma_).fit(data.X, data.y)
+    assert same.log_marginal_likelihood_ >= model.log_marginal_likelihood_ - 1e-6
+    assert same.certificate_.kernel_gradient == 0.0
+    for factor in (0.5, 2.0):
+        other = RVR(gamma=factor * model.gamma_).fit(data.X, data.y)
+        assert other.log_marginal_likelihood_ < model.log_marginal_likelihood_
+
+
+def test_certificate_holds_widths_too():
+    flat = Certificate(0.0, 0.0, -1.0)
+    assert flat.holds(1e-6)
+    assert not Certificate(0.0, 0.0, -1.0, kernel_gradient=0.01).holds(1e-6)
+
+
+@pytest.mark.parametrize(
+    "solver", ["working-set", "sequential", "em", "mackay"], ids=lambda name: name
+)
+def test_every_solver_learns_a_width(solver):
+    data = sinc(60, noise=0.1, random_state=0)
+    width = RVR(gamma="evidence").fit(data.X, data.y).gamma_
+    model = RVR(gamma="evidence", solver=solver).fit(data.X, data.y)
+    np.testing.assert_allclose(model.gamma_, width, rtol=0.6)  # other optima, widths much alike
+    assert model.certificate_.kernel_gradient < 1e-3
+
+
+# --- what is learned -------------------------------------------------------------------------
+
+
+def test_irrelevant_inputs_are_found():
+    data = friedman1(200, random_state=0)
+    model = RVR(gamma="ard").fit(data.X, data.y)
+    assert model.feature_relevance_.shape == (10,)
+    np.testing.assert_allclose(model.feature_relevance_.sum(), 1.0)
+    assert model.feature_relevance_[5:].max() < 1e-2 * model.feature_relevance_[:3].min()
+    test = friedman1(500, noise=0.0, random_state=1)
+    plain = RVR().fit(data.X, data.y)
+    error = np.mean((model.predict(test.X) - test.y) ** 2)
+    assert error < 0.3 * np.mean((plain.predict(test.X) - test.y) ** 2)
+
+
+KERNELS = {
+    "lspline": {"kernel": "lspline"},
+    "laplacian": {"kernel": "laplacian"},
+    "matern": {"kernel": gp.Matern(3.0)},
+    "sum": {"kernel": gp.ConstantKernel(1.0) * gp.RBF(3.0) + gp.RationalQuadratic()},
+}
+
+
+@pytest.mark.parametrize("settings", KERNELS.values(), ids=KERNELS.keys())
+def test_other_kernels_learn(settings):
+    data = sinc(80, noise=0.1, random_state=0)
+    model = RVR(**settings, gamma="evidence").fit(data.X, data.y)
+    assert model.converged_
+    start = RVR(**settings).fit(data.X, data.y)
+    assert model.log_marginal_likelihood_ > start.log_marginal_likelihood_
+
+
+def test_kernel_objects_stay_as_given_and_keep_what_is_fixed():
+    data = sinc(80, noise=0.1, random_state=0)
+    kernel = gp.ConstantKernel(1.0, "fixed") * gp.RBF(3.0)
+    model = RVR(kernel, gamma="evidence").fit(data.X, data.y)
+    assert kernel.k2.length_scale == 3.0
+    assert model.kernel_.k1.constant_value == 1.0
+    assert 1.0 < model.kernel_.k2.length_scale < 2.9
+    assert model.get_params()["kernel"] is kernel
+    clone(model)
+
+
+def test_a_union_learns_the_kernel_beside_other_atoms():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-10, 10, (150, 2))
+    y = np.sinc(X[:, 0] / np.pi) + 0.1 * X[:, 1] + 0.1 * rng.normal(size=150)
+    model = SparseBayesRegressor(Bias() + Linear() + Kernel("rbf", gamma="ard"), prior="flat")
+    model.fit(X, y)
+    linear = dict(zip(model.relevance_.tolist(), model.weights_, strict=True))
+    np.testing.assert_allclose(linear[2], 0.1, atol=0.01)
+    assert model.feature_relevance_[0] > 0.95
+    assert model.gamma_.shape == (2,)
+
+
+@pytest.mark.parametrize("centers", [10, np.linspace(-10, 10, 15)[:, None]], ids=["k", "given"])
+def test_centers_may_be_chosen(centers):
+    data = sinc(100, noise=0.1, random_state=0)
+    model = RVR(gamma="evidence", centers=centers, random_state=0).fit(data.X, data.y)
+    assert model.converged_
+    assert model.certificate_.kernel_gradient < 1e-3
+
+
+def test_evidence_is_not_below_that_of_the_width_it_starts_from():
+    for seed in range(3):
+        data = friedman1(120, random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            plain = RVR().fit(data.X, data.y)
+            model = RVR(gamma="evidence").fit(data.X, data.y)
+        sound = plain.solution_.status is not Status.COLLAPSED
+        assert model.solution_.status is not Status.COLLAPSED
+        assert not sound or (
+            model.log_marginal_likelihood_ >= plain.log_marginal_likelihood_ - 1e-6
+        )
+
+
+def test_a_collapse_is_not_followed():
+    data = friedman1(120, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="last sound model was kept"):
+        model = RVR(gamma="evidence").fit(data.X, data.y)
+    assert model.solution_.status is Status.NARROWING
+    assert model.degrees_of_freedom_ < 0.8 * 120
+    assert not model.converged_
+
+
+# --- bounds ----------------------------------------------------------------------------------
+
+
+def test_a_bound_that_is_active_is_warned_of():
+    data = sinc(100, noise=0.1, random_state=0)
+    kernel = gp.RBF(0.7, length_scale_bounds=(0.5, 1.0))
+    with pytest.warns(ConvergenceWarning, match="learned length_scale is at its bound"):
+        model = RVR(kernel, gamma="evidence").fit(data.X, data.y)
+    assert model.solution_.held == ("length_scale",)
+    assert model.kernel_.length_scale == pytest.approx(1.0)
+
+
+def test_an_irrelevant_input_at_its_lower_bound_is_none():
+    gradient, theta = np.array([-1e-9, -0.1]), np.array([-5.0, -5.0])
+    free, held = projected(gradient, theta, np.array([[-5.0, 5.0]] * 2), 1e-3)
+    assert not free.any()
+    assert held.tolist() == [False, True]
+
+
+def test_widths_never_shrink_to_single_samples_silently():
+    rng = np.random.RandomState(0)
+    X, y = np.sort(rng.uniform(size=(60, 1)), axis=0), rng.normal(size=60)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = RVR(gamma="evidence").fit(X, y)
+    nearest = np.median(np.diff(X[:, 0]))
+    assert model.gamma_**-0.5 > 0.2 * nearest
+    silent = not any(isinstance(one.message, ConvergenceWarning) for one in caught)
+    assert silent == (model.solution_.status is Status.CONVERGED and not model.solution_.held)
+    assert not silent or model.degrees_of_freedom_ < 30
+
+
+# --- what all estimators keep ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e100])
+def test_units_of_targets_do_not_matter(factor):
+    data = sinc(60, noise=0.1, random_state=0)
+    one = RVR(gamma="evidence").fit(data.X, data.y)
+    other = RVR(gamma="evidence").fit(data.X, factor * data.y)
+    np.testing.assert_allclose(other.gamma_, one.gamma_, rtol=1e-6)
+    np.testing.assert_array_equal(other.relevance_, one.relevance_)
+
+
+def test_units_of_inputs_do_not_matter():
+    data = sinc(60, noise=0.1, random_state=0)
+    one = RVR(gamma="evidence").fit(data.X, data.y)
+    other = RVR(gamma="evidence").fit(1024 * data.X, data.y)
+    np.testing.assert_allclose(other.gamma_ * 1024**2, one.gamma_, rtol=1e-6)
+
+
+def test_a_weight_of_two_is_a_row_given_twice():
+    data = sinc(50, noise=0.1, random_state=0)
+    twice = np.arange(50) < 10
+    weighted = RVR(gamma="evidence").fit(data.X, data.y, sample_weight=1.0 + twice)
+    X, y = np.concatenate([data.X, data.X[twice]]), np.concatenate([data.y, data.y[twice]])
+    repeated = RVR(gamma="evidence").fit(X, y)
+    np.testing.assert_allclose(repeated.gamma_, weighted.gamma_, rtol=1e-6)
+    np.testing.assert_allclose(repeated.predict(X), weighted.predict(X), rtol=1e-6)
+
+
+def test_several_targets_share_the_width():
+    X = np.linspace(-10, 10, 80)[:, None]
+    Y = np.column_stack([np.sinc(X[:, 0] / np.pi), np.cos(X[:, 0])])
+    Y += 0.1 * np.random.RandomState(0).normal(size=Y.shape)
+    model = RVR(gamma="evidence").fit(X, Y)
+    assert np.ndim(model.gamma_) == 0
+    assert model.converged_
+
+
+def test_warm_start_goes_on_from_the_widths_learned():
+    data = sinc(100, noise=0.1, random_state=0)
+    model = RVR(gamma="evidence", warm_start=True).fit(data.X, data.y)
+    width, spent = model.gamma_, model.n_iter_
+    model.fit(data.X, data.y)
+    np.testing.assert_allclose(model.gamma_, width, rtol=1e-4)
+    assert model.n_iter_ < spent
+
+
+def test_model_files_hold_what_was_learned(tmp_path):
+    data = friedman1(60, random_state=0)
+    model = RVR(gamma="ard").fit(data.X, data.y)
+    model.save(tmp_path / "m.sb")
+    loaded = load(tmp_path / "m.sb")
+    np.testing.assert_array_equal(loaded.gamma_, model.gamma_)
+    np.testing.assert_array_equal(loaded.feature_relevance_, model.feature_relevance_)
+    np.testing.assert_allclose(loaded.predict(data.X), model.predict(data.X))
+    assert loaded.certificate_ == model.certificate_
+
+
+def test_iterations_may_run_out():
+    data = sinc(100, noise=0.1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = RVR(gamma="evidence", max_iter=2).fit(data.X, data.y)
+    assert not model.converged_
+    assert np.isfinite(model.predict(data.X)).all()
+
+
+# --- latent functions ------------------------------------------------------------------------
+
+
+def test_working_targets_are_the_first_newton_step():
+    t = np.array([0.0, 1.0, 1.0, 1.0])
+    X = np.arange(4.0)[:, None]
+    latent = Latent(make_design(Linear().bind(X), X), t, None, Bernoulli(), center=True)
+    targets = working_targets(latent)
+    p = 0.75
+    np.testing.assert_allclose(targets.t[:, 0], (t - p) / (p * (1 - p)))
+    np.testing.assert_allclose(targets.weights, 1.0)
+
+
+@pytest.mark.parametrize("likelihood", [Multinomial(3), Poisson()], ids=repr)
+def test_working_targets_of_other_likelihoods_are_finite(likelihood):
+    t = np.array([0.0, 1.0, 2.0, 2.0, 1.0])
+    X = np.arange(5.0)[:, None]
+    latent = Latent(make_design(Linear().bind(X), X), t, np.ones(5), likelihood, center=True)
+    targets = working_targets(latent)
+    assert targets.t.shape == (5, likelihood.n_latent)
+    assert np.isfinite(targets.t).all()
+    assert (targets.weights > 0).all()
+
+
+def test_classes_learn_a_width():
+    data = mixtures(150, random_state=0)
+    model = RVC(gamma="evidence").fit(data.X, data.y)
+    assert model.gamma_ > 0
+    assert model.score(data.X, data.y) > 0.85
+
+
+def test_classes_learn_which_input_matters():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-2, 2, (150, 3))
+    y = (np.abs(X[:, 1]) + 0.1 * rng.normal(size=150) > 1).astype(int)
+    model = RVC(gamma="ard").fit(X, y)
+    assert model.feature_relevance_[1] > 0.9
+
+
+def test_counts_learn_a_width():
+    rng = np.random.RandomState(0)
+    X = np.linspace(-5, 5, 100)[:, None]
+    y = rng.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
+    model = RVR(gamma="evidence", likelihood="poisson").fit(X, y)
+    assert 0.3 < model.gamma_**-0.5 < 3.0
