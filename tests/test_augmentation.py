@@ -360,6 +360,15 @@ class TestTrainingData:
         with pytest.raises(ValueError, match="these are others"):
             model.predict(elsewhere(), augment=True)
 
+    def test_is_recognized_where_a_large_mean_has_taken_most_digits(self):
+        rng = np.random.default_rng(0)
+        X = 1e5 + rng.normal(size=(50, 3))  # cosines of one, but for 1e-10
+        y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=50)
+        model = RVR("cosine", noise_variance=0.01).fit(X, y)
+        mean, std = model.predict(X, return_std=True, augment=True)
+        assert np.isfinite(mean).all()
+        assert (std >= 0.1).all()
+
     @pytest.mark.parametrize("fit_intercept", [True, False])
     def test_of_another_fit_is_refused(self, fit_intercept):
         X, y = samples()
