@@ -28,10 +28,13 @@ from sparsebayes.solvers.working_set import finish, solution
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["UPDATES", "check_size", "pruned", "solve", "state_at", "worthless"]
+__all__ = ["CIRCLES", "UPDATES", "check_size", "pruned", "solve", "state_at", "worthless"]
 
 UPDATES = {"em": updates.em, "mackay": updates.mackay}
 """Rules by which variances and noise are updated, by the name of the solver."""
+
+CIRCLES = 100
+"""Steps in a row none of which is the best so far: MacKay's may go round in a circle."""
 
 _START_NOISE = 0.1  # of the targets' power
 _MOST_ATOMS = 12_000  # matrices of 1.2 gigabytes, of which six are held at a time
@@ -154,7 +157,8 @@ def _iterate(run: Run, state: State, noise: Noise, update: str, tol: float) -> t
     """Update until that gains less than ``tol``; whether it came to that before max_iter."""
     problem, hyperprior = run.problem, run.problem.hyperprior
     gram = problem.quad.gram(state.active)
-    looked = 0
+    looked = idle = 0
+    best = state
     while not run.exhausted:
         if not state.active.size:
             return state, True
@@ -173,6 +177,9 @@ def _iterate(run: Run, state: State, noise: Noise, update: str, tol: float) -> t
         run.note(update, state, max_gain)
         if abs(rise) < tol:
             return state, True
+        best, idle = (state, 0) if state.objective > best.objective else (best, idle + 1)
+        if idle >= CIRCLES:
+            return best, True
         looked += 1
         if gone.size and (looked >= _PAUSE or 10 * gone.size >= state.active.size):
             gram, state = pruned(gram, hyperprior, state, gone)

@@ -27,7 +27,7 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.joint import UPDATES, check_size, worthless
+from sparsebayes.solvers.joint import CIRCLES, UPDATES, check_size, worthless
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -138,7 +138,7 @@ def _iterate(
 ) -> tuple[Point, bool]:
     """Mode, update and pruning in turn; whether the objective came to rest before max_iter."""
     per_atom, K = 1 if latent.shared else latent.K, latent.K
-    height, steady = np.inf, 0
+    height, steady, best, idle = np.inf, 0, -np.inf, 0
     good = point
     for iteration in range(max_iter + 1):
         atoms = np.unique(point.active // per_atom)
@@ -152,7 +152,8 @@ def _iterate(
             objective = at.state.objective
             note(Progress(update, iteration, at.state.active.size, objective, 1.0, max_gain))
             steady = steady + 1 if abs(objective - height) < _LITTLE * tol else 0
-            if steady >= _STEADY:
+            best, idle = (objective, 0) if objective > best else (best, idle + 1)
+            if steady >= _STEADY or idle >= CIRCLES:
                 return good, True
         if not at.state.active.size:
             return good, True

@@ -1,11 +1,11 @@
 """Fixed-point updates of variances and noise: EM and MacKay's (Tipping 2001, appendix A).
 
-Both take the posterior at the current variances as it is. EM maximizes the expected log
-likelihood of targets and weights together, plus the log hyperprior, so that the objective never
-falls; MacKay's sets the derivative to zero with the degrees of freedom held, which is faster and
-promises nothing. Under `Flat` and `Gamma` each is a formula. Any other hyperprior makes of the
-first a short climb per atom that never falls (a generalized EM step, the noise after the
-variances), and enters the second by its own derivative.
+Both maximize -count/2 log v - moment / (2 v) plus the log hyperprior for each atom, the posterior
+held. In EM a count is the number of targets and a moment mu^2 + Sigma_jj, summed over them; that
+is the expected log likelihood of targets and weights together, so the objective never falls. In
+MacKay's rule a count is the degrees of freedom and a moment mu^2, which is faster and promises
+nothing. Under `Flat` and `Gamma` the maximum is a formula; under any other hyperprior it is climbed
+to from where the variance is, the noise after the variances (a generalized EM step).
 """
 
 from collections.abc import Callable
@@ -89,22 +89,13 @@ def em(gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: W
     """
     power, dof, terms = _moments(gram, white)
     second = v * (power + (terms - dof))  # sums of mu^2 + Sigma_jj
-    shape, rate = _conjugate(hyperprior)
-    v_new = (second + 2.0 * rate) / (terms + 2.0 * shape)
-    conjugate = isinstance(hyperprior, Flat | Gamma)
-    if not conjugate:
-
-        def of_variance(v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-            slope = hyperprior.log_derivatives(v, noise.var)
-            return hyperprior.log_density(v, noise.var), slope.u, slope.uu
-
-        v_new = _climbed(v, second, float(terms), of_variance)
+    v_new = _best_variances(hyperprior, v, noise.var, second, np.full(v.shape, float(terms)))
     if not noise.estimated:
         return Updated(v_new, noise.var)
     n_targets = gram.g.shape[1]
     second_noise = white.residual + noise.var * float(dof.sum())
     noise_new = second_noise / (n_targets * gram.n)
-    if not conjugate:
+    if not isinstance(hyperprior, Flat | Gamma):
 
         def of_noise(var: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
             slope = hyperprior.log_derivatives(v_new, float(var[0]))
@@ -114,7 +105,8 @@ def em(gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: W
             return np.array([density.sum()]), first, second
 
         start, moment = np.array([noise.var]), np.array([second_noise])
-        noise_new = float(_climbed(start, moment, n_targets * gram.n, of_noise)[0])
+        count = np.array([n_targets * gram.n])
+        noise_new = float(_climbed(start, moment, count, of_noise)[0])
     return Updated(v_new, max(noise_new, noise.floor))
 
 
@@ -151,16 +143,10 @@ def mackay(
     array([4.5])
     """
     power, dof, _ = _moments(gram, white)
-    shape, rate = _conjugate(hyperprior)
-    above, below = v * power + 2.0 * rate, np.maximum(dof, _EPS) + 2.0 * shape
-    if not isinstance(hyperprior, Flat | Gamma):
-        slope = hyperprior.log_derivatives(v, noise.var).u
-        above = above + 2.0 * v * np.maximum(slope, 0.0)
-        below = below + 2.0 * np.maximum(-slope, 0.0)
-    v_new = above / below
+    v_new = _best_variances(hyperprior, v, noise.var, v * power, np.maximum(dof, _EPS))
     n_targets = gram.g.shape[1]
     free = n_targets * gram.n - float(dof.sum())
-    return Updated(v_new, noise_given_dof(hyperprior, v, noise, white.residual, free))
+    return Updated(v_new, noise_given_dof(hyperprior, v_new, noise, white.residual, free))
 
 
 def noise_given_dof(
@@ -199,8 +185,8 @@ def noise_given_dof(
         return noise.var
     free = max(free, _EPS)
     flat = misfit / free
-    if flat <= noise.floor:
-        return noise.floor
+    if isinstance(hyperprior, Flat | Gamma) or flat <= noise.floor:
+        return max(flat, noise.floor)
 
     def excess(log_noise: float) -> float:
         noise_var = float(np.exp(log_noise))
@@ -208,24 +194,39 @@ def noise_given_dof(
         return misfit / noise_var + 2 * float(prior.sum()) - free
 
     low = high = float(np.log(flat))
-    if excess(low) > 1e-12 * free:
-        while excess(high) > 0 and high < low + _FARTHEST:
-            high += 1.0
-        if excess(high) > 0:  # a prior that wants nothing but noise
-            return float(np.exp(high))
-        return max(float(np.exp(brentq(excess, low, high, xtol=1e-14))), noise.floor)
-    return flat
+    if abs(excess(low)) <= 1e-12 * free:
+        return flat
+    farthest = low + _FARTHEST
+    while excess(high) > 0 and high < farthest:
+        high += 1.0
+    least = float(np.log(max(noise.floor, 1e-300)))
+    while excess(low) < 0 and low > least:
+        low -= 1.0
+    if excess(low) < 0 or excess(high) > 0:  # a prior that wants no noise, or nothing else
+        return max(float(np.exp(low if excess(low) < 0 else high)), noise.floor)
+    return max(float(np.exp(brentq(excess, low, high, xtol=1e-14))), noise.floor)
 
 
-def _conjugate(hyperprior: Hyperprior) -> tuple[float, float]:
-    """Shape a and rate b of a Gamma prior; zeros for all others."""
-    return (hyperprior.a, hyperprior.b) if isinstance(hyperprior, Gamma) else (0.0, 0.0)
+def _best_variances(
+    hyperprior: Hyperprior, v: FloatArray, noise_var: float, moment: FloatArray, count: FloatArray
+) -> FloatArray:
+    """Maximize -count/2 log v - moment / (2 v) plus the log hyperprior, atom by atom."""
+    if isinstance(hyperprior, Flat):
+        return moment / count
+    if isinstance(hyperprior, Gamma):
+        return (moment + 2.0 * hyperprior.b) / (count + 2.0 * hyperprior.a)
+
+    def prior(v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        slope = hyperprior.log_derivatives(v, noise_var)
+        return hyperprior.log_density(v, noise_var), slope.u, slope.uu
+
+    return _climbed(v, moment, count, prior)
 
 
 def _climbed(
     start: FloatArray,
     moment: FloatArray,
-    count: float,
+    count: FloatArray,
     prior: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]],
 ) -> FloatArray:
     """Climb -count/2 log x - moment / (2 x) + prior(x) from ``start``, each entry by itself.
