@@ -21,7 +21,12 @@ from sparsebayes.datasets import friedman1, sinc
 from sparsebayes.dictionaries import Wavelet
 from sparsebayes.hyperparameters import Chains, Evidence, Optimum, draw
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
-from sparsebayes.marginalization import marginal_covariance, marginal_mixture, marginal_spread
+from sparsebayes.marginalization import (
+    _points,
+    marginal_covariance,
+    marginal_mixture,
+    marginal_spread,
+)
 from sparsebayes.persistence import ModelFileError
 
 REACH = 5.0  # of a log variance, either way
@@ -519,6 +524,7 @@ def test_draws_repeat_and_are_forgotten_with_the_model():
     np.testing.assert_array_equal(first, again.predict(NEW, return_std=True, marginalize=True))
     size = len(pickle.dumps(model))
     posterior = weakref.ref(model.posterior_)
+    assert _points(model.posterior_) is _points(model.posterior_)
     assert size == len(pickle.dumps(RVR(gamma=0.5).fit(X, y)))
     del model
     gc.collect()
