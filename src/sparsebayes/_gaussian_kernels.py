@@ -68,9 +68,9 @@ class GaussianModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.solution.state.active.size
 
-    def is_sound(self, fit: GaussianFit) -> bool:
-        """Whether the model has not collapsed."""
-        return fit.solution.status is not Status.COLLAPSED
+    def share(self, fit: GaussianFit) -> float:
+        """Degrees of freedom as a fraction of the samples."""
+        return float(fit.solution.state.dof.sum()) / max(fit.quad.n, 1.0)
 
     def profile(self, atoms: Any, fit: GaussianFit) -> "GaussianProfile":
         """The active atoms alone."""

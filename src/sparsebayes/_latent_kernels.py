@@ -74,9 +74,9 @@ class LatentModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.state.active.size
 
-    def is_sound(self, fit: LatentFit) -> bool:
-        """Whether the model has not collapsed."""
-        return fit.solution.status is not Status.COLLAPSED
+    def share(self, fit: LatentFit) -> float:
+        """Degrees of freedom as a fraction of the samples."""
+        return float(fit.state.dof.sum()) / int(self.X.shape[0])
 
     def profile(self, atoms: Any, fit: LatentFit) -> "LatentProfile":
         """The active atoms alone."""

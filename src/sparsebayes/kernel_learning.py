@@ -10,7 +10,8 @@ Tipping (2001, appendix C) leaves open how to combine the two. Here:
    in the parameters is the whole derivative, so each is exact; atoms may leave, none comes in.
 4. Fit again, from there. Repeat 3 and 4 until neither gains.
 
-A model that has collapsed, its noise explained away, is never gone on to from one that has not.
+A model whose atoms explain the noise, as narrow kernels can, is never gone on to from one whose
+atoms do not.
 No step lowers the objective, and where it stops no single atom, no variance, nor the noise, nor any
 parameter can raise it: the certificate holds for all of them.
 """
@@ -28,8 +29,18 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 F = TypeVar("F")
 
-__all__ = ["Learned", "Model", "Profile", "Tuned", "learn", "learns", "projected", "with_same"]
+__all__ = [
+    "Learned",
+    "Model",
+    "Profile",
+    "Tuned",
+    "learn",
+    "learns",
+    "projected",
+    "with_same",
+]
 
+_SOUND = 0.5  # degrees of freedom, as a share of the samples, beyond which atoms explain noise
 _ROUNDS = 40
 _IDLE = 3  # of them that gain nothing, though a derivative is left
 _STEPS, _EVALUATIONS = 60, 100  # of one tuning
@@ -39,7 +50,7 @@ _POLISHES = 4
 _DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
 _LONGEST = 0.5  # longest step of a polish
 _ROUNDING = 1e-9  # relative to the objective, what a polish may seem to lose
-_TIGHT = 0.1  # of what the certificate allows, for the derivative where tuning ends
+_TIGHT = 0.5  # of what the certificate allows, for the derivative where tuning ends
 
 
 class Tuned(NamedTuple):
@@ -75,8 +86,8 @@ class Model(Protocol[F]):
     def is_done(self, fit: F) -> bool:
         """Whether nothing can be learned from this fit: no atom, or no more iterations."""
 
-    def is_sound(self, fit: F) -> bool:
-        """Whether the model has not collapsed: its noise explained away by its atoms."""
+    def share(self, fit: F) -> float:
+        """Degrees of freedom as a fraction of the samples."""
 
     def profile(self, atoms: Any, fit: F) -> Profile:
         """The active atoms of a fit alone."""
@@ -94,7 +105,7 @@ class Learned(Generic[F]):
     slope: float = 0.0  # largest derivative in a log parameter that no bound holds
     held: tuple[str, ...] = ()  # parameters that a bound holds
     n_iter: int = 0  # iterations of all fits
-    narrowing: bool = False  # a collapse would be better still, and was not followed
+    narrowing: bool = False  # atoms that explain the noise would be better still
 
 
 def learns(atoms: Any) -> bool:
@@ -157,7 +168,7 @@ def learn(
     best, spent = _first(model, atoms, begins, tol, start)
     idle = 0
     for _ in range(_ROUNDS):
-        if model.is_done(best.fit) or idle == _IDLE:
+        if model.is_done(best.fit) or best.narrowing or idle == _IDLE:
             break
         height = model.objective(best.fit)
         tuned = _tune(model.profile(best.atoms, best.fit), best.atoms, _TIGHT * tol**0.5)
@@ -169,10 +180,12 @@ def learn(
         gained = model.objective(again.fit) - height
         if gained < 0 and again.slope >= best.slope:
             break
-        if model.is_sound(best.fit) and not model.is_sound(again.fit):
+        if model.share(again.fit) > _SOUND:
             best = replace(best, narrowing=True)
             break
         best = again
+        if best.slope <= _TIGHT * tol**0.5:
+            break  # nothing came in that would have moved the parameters again
         if gained <= tol:
             if best.slope <= tol**0.5:
                 break
@@ -183,14 +196,18 @@ def learn(
 def _first(
     model: Model[F], atoms: Any, begins: list[FloatArray], tol: float, start: Any
 ) -> tuple[Learned[F], int]:
-    """The best of the fits to begin with, a sound one if there is any; iterations of all."""
+    """The best sound fit to begin with, or the least unsound; iterations of all."""
     near: list[FloatArray] = []
     for theta in begins:
         inside = _inside(theta, atoms.bounds)
         if all(np.abs(inside - other).max() > _ALIKE for other in near):
             near.append(inside)
     fits = [_judged(model, own, model.fit(own, start), tol) for own in map(atoms.with_theta, near)]
-    best = max(fits, key=lambda one: (model.is_sound(one.fit), model.objective(one.fit)))
+    sound = [one for one in fits if model.share(one.fit) <= _SOUND]
+    if sound:
+        best = max(sound, key=lambda one: model.objective(one.fit))
+    else:
+        best = replace(min(fits, key=lambda one: model.share(one.fit)), narrowing=True)
     return best, sum(model.iterations(one.fit) for one in fits)
 
 
@@ -258,6 +275,7 @@ def _tune(profile: Profile, atoms: Any, enough: float) -> Tuned | None:
             "gtol": enough,
             "ftol": 1e-13,
             "maxcor": 20,
+            "maxls": 10,
         },
     )
     if profile.best is None:

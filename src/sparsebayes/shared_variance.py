@@ -34,7 +34,7 @@ _FEW = 2  # parameters
 _STEPS = 100
 _ENOUGH = 0.01  # nats per unit of log parameter: the sparse model has its own optimum
 _SHIFTS = np.log(8.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log parameters
-_TRIES = 3  # searches, for many parameters
+_TRIES = 2  # searches besides one from the widest, for many parameters
 _RANGE = 20.0  # how far log variances may go
 _NOISE = 1e-9, 2.0  # noise variances, as fractions of the power of the targets
 _BEGIN = 0.1  # the one to begin with
@@ -122,8 +122,10 @@ def first_theta(
     # Far too narrow, all widths are alike, and a gradient leads nowhere: look around first.
     shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)
     starts = np.clip(start + shifts, *ranges.T)
-    order = np.argsort([loss(one)[0] for one in starts], kind="stable")
-    tries = 1 if len(few.theta) <= _FEW else _TRIES
+    order = np.argsort([loss(one)[0] for one in starts], kind="stable").tolist()
+    tries = order[:1]
+    if len(few.theta) > _FEW:  # from the widest, inputs that matter come in one by one
+        tries = list(dict.fromkeys([*order[:_TRIES], int(np.argmin(_SHIFTS))]))
     found = [
         minimize(
             loss,
@@ -133,7 +135,7 @@ def first_theta(
             bounds=Bounds(*ranges.T),
             options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
         )
-        for one in starts[order[:tries]]
+        for one in starts[tries]
     ]
     return np.asarray(min(found, key=lambda end: float(end.fun)).x[n_parts + 1 :])
 
