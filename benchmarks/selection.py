@@ -3,6 +3,7 @@
 Candidates differ in shape and width of their kernels. Each is fitted once to all rows, which is all
 that evidence needs, and five times more for cross-validation. What a rule is worth is the error of
 its choice on new data, over that of the candidate that turns out best: 1 is a perfect choice.
+The default penalty was chosen on these same problems, by earlier runs: its figures flatter it.
 """
 
 from __future__ import annotations
