@@ -99,7 +99,7 @@ def solve(
     try:
         state = _first_state(problem, noise, start)
         state, settled = _iterate(run, state, noise, update, tol)
-        if settled:
+        if settled and not run.exhausted:
             return finish(run, state, noise, tol)
         ended = Status.MAX_ITER
     except Breakdown:
