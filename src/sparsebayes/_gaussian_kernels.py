@@ -125,7 +125,6 @@ def learn_regression(
     targets: Targets,
     *,
     tol: float,
-    random_state: np.random.RandomState,
     start: Start | None = None,
 ) -> tuple[Any, DesignQuadratic, Solution]:
     """Fit atoms, their variances, the noise and the parameters of their kernels.
@@ -140,8 +139,6 @@ def learn_regression(
         The data again, as the first search for parameters takes them.
     tol : float
         What the certificate is held to.
-    random_state : RandomState
-        For that search.
     start : tuple or None
         Where an earlier fit ended, with the parameters that ``atoms`` have.
 
@@ -156,7 +153,7 @@ def learn_regression(
     """
     begins = [atoms.theta]
     if start is None:
-        begins = [first_theta(atoms, model.X, targets, random_state), atoms.theta]
+        begins = [first_theta(atoms, model.X, targets), atoms.theta]
     learned = learn(model, atoms, begins, tol, start)
     quad, solution = learned.fit
     solution = solution.with_kernels(learned, tol)

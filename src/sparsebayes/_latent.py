@@ -93,7 +93,7 @@ def infer(
     last : Inference or None
         An earlier fit to start from.
     random_state : RandomState
-        For k-means centers, and for a sample of many rows and atoms where kernels are learned.
+        For k-means centers.
     tol : float, default=1e-6
         What the certificate is held to; ``solve`` knows it too.
 
@@ -122,9 +122,7 @@ def infer(
         start = None if last is None else last.start(atoms.size * K)
         if learns(atoms):
             model = LatentModel(X, hyperprior, latent_of, solve)
-            atoms, solution, quad = learn_latent(
-                atoms, model, working_targets(latent), tol, random_state, start
-            )
+            atoms, solution, quad = learn_latent(atoms, model, working_targets(latent), tol, start)
         else:
             solution, quad = solve(latent, hyperprior, start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)

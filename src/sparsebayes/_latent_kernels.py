@@ -136,7 +136,6 @@ def learn_latent(
     model: LatentModel,
     targets: Targets,
     tol: float,
-    random_state: np.random.RandomState,
     start: Point | None,
 ) -> tuple[Any, Solution, LatentQuadratic]:
     """Fit atoms, their variances and the parameters of their kernels.
@@ -151,8 +150,6 @@ def learn_latent(
         Numbers that stand for the data in the first search for parameters.
     tol : float
         What the certificate is held to.
-    random_state : RandomState
-        For that search.
     start : Point or None
         Where an earlier fit ended, with the parameters that ``atoms`` have.
 
@@ -167,7 +164,7 @@ def learn_latent(
     """
     begins = [atoms.theta]
     if start is None:
-        begins = [first_theta(atoms, model.X, targets, random_state), atoms.theta]
+        begins = [first_theta(atoms, model.X, targets), atoms.theta]
     learned = learn(model, atoms, begins, tol, start)
     solution, quad = learned.fit
     solution = solution.with_kernels(learned, tol)

@@ -133,7 +133,7 @@ def regress(
     last : Regression or None
         An earlier fit to start from.
     random_state : RandomState
-        For k-means centers, and for a sample of many rows and atoms where kernels are learned.
+        For k-means centers.
     tol : float, default=1e-6
         What the certificate is held to; ``solve`` knows it too.
 
@@ -175,7 +175,6 @@ def regress(
                 GaussianModel(X, t, hyperprior, noise_var, quadratic, solve),
                 Targets(t, weights, fit_intercept, noise_var, before),
                 tol=tol,
-                random_state=random_state,
                 start=start,
             )
         else:

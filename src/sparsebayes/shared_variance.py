@@ -52,7 +52,10 @@ class Targets(NamedTuple):
 
 
 def first_theta(
-    atoms: Any, X: Matrix, targets: Targets, random_state: np.random.RandomState
+    atoms: Any,
+    X: Matrix,
+    targets: Targets,
+    random_state: np.random.RandomState | None = None,
 ) -> FloatArray:
     """Parameters of the atoms that explain the targets best where all variances are equal.
 
@@ -64,8 +67,8 @@ def first_theta(
         Training rows.
     targets : Targets
         What is to be explained.
-    random_state : RandomState
-        Draws rows and atoms, of many.
+    random_state : RandomState or None, default=None
+        Draws rows and atoms, of many; None is a fixed seed, so that a fit can be repeated.
 
     Returns
     -------
@@ -80,13 +83,14 @@ def first_theta(
     >>> t = np.sinc(X / np.pi) + 0.1 * np.random.RandomState(0).normal(size=X.shape)
     >>> atoms = Kernel("rbf", gamma="evidence").bind(X)
     >>> targets = Targets(t - t.mean(), None, True, None)
-    >>> theta = first_theta(atoms, X, targets, np.random.RandomState(0))
+    >>> theta = first_theta(atoms, X, targets)
     >>> bool(1.5 < np.exp(theta[0]) ** -0.5 < 4)
     True
     """
-    X, targets = _some_rows(X, targets, random_state)
+    rng = np.random.RandomState(0) if random_state is None else random_state
+    X, targets = _some_rows(X, targets, rng)
     wanted = _ATOMS if len(atoms.theta) <= _FEW else _MANY_ATOMS
-    chosen, part = _some_atoms(atoms, wanted, random_state)
+    chosen, part = _some_atoms(atoms, wanted, rng)
     few, n_parts = atoms.restrict(chosen), int(part.max(initial=0)) + 1
     begin = _quadratic(few, X, targets)
     power = begin.tt / (targets.t.shape[1] * max(begin.n, 1.0))
