@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtri, dtrtrs
-from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv
+from scipy.special import gammainc, gammaincinv
 
 from sparsebayes._parameters import NotStorableError, decode, encode
 from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior
@@ -358,20 +358,16 @@ def _inverse_gamma(
 ) -> FloatArray:
     """Draw from inverse gamma distributions restricted to a range, by their distribution function.
 
-    The reciprocal, times the scale, is a gamma variable between ends; of its two tails the smaller
-    one is inverted. The chains' uniform numbers are one in each of as many equal intervals: for
-    each chain a uniform number, and together an average with less noise.
+    The reciprocal, times the scale, is a gamma variable between ends. The chains' uniform numbers
+    are one in each of as many equal intervals: for each chain a uniform number, and together an
+    average with less noise.
     """
     first, last = scale / high, scale / low
     order = np.argsort(rng.random(scale.shape), axis=0)
     uniform = (order + rng.random(scale.shape)) / len(scale)
     below = gammainc(shape, first)
     x = gammaincinv(shape, below + uniform * (gammainc(shape, last) - below))
-    far = below > 0.5
-    if far.any():
-        beyond, above = gammaincc(shape, first[far]), gammaincc(shape, last[far])
-        x[far] = gammainccinv(shape, beyond + uniform[far] * (above - beyond))
-    x = np.where(np.isfinite(x), x, first)  # a tail that underflows is next to its end
+    x = np.where(np.isfinite(x), x, first)  # a tail that rounds to nothing is next to its end
     with np.errstate(divide="ignore", invalid="ignore"):
         drawn = np.where(x > 0, scale / x, low)
     return np.clip(drawn, low, high)
