@@ -46,9 +46,9 @@ _IDLE = 3  # of them that gain nothing, though a derivative is left
 _STEPS, _EVALUATIONS = 60, 100  # of one tuning
 _ALIKE = 0.1  # log parameters that are not worth two fits
 _AT_BOUND = 1e-9  # of a log parameter
-_POLISHES = 4
+_POLISHES, _HALVINGS = 8, 4
 _DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
-_LONGEST = 0.5  # longest step of a polish
+_LONGEST = 1.0  # longest step of a polish
 _ROUNDING = 1e-9  # relative to the objective, what a polish may seem to lose
 _TIGHT = 0.5  # of what the certificate allows, for the derivative where tuning ends
 
@@ -303,12 +303,20 @@ def _polished(profile: Profile, tuned: Tuned, bounds: FloatArray, enough: float)
         step = np.zeros_like(gradient)
         step[free] = axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(bends), left))
         step *= min(1.0, _LONGEST / float(np.abs(step).max()))
-        theta = _inside(tuned.theta + step, bounds)
-        reached, slope = profile(theta)
-        outside = ~projected(slope, theta, bounds, 0.0)[0]
-        better = float(np.abs(np.where(outside, 0.0, slope)).max()) < left
-        if not better or reached < value - _ROUNDING * (1.0 + abs(value)) or profile.last is None:
+        slack = _ROUNDING * (1.0 + abs(value))
+        for _ in range(_HALVINGS):
+            theta = _inside(tuned.theta + step, bounds)
+            reached, slope = profile(theta)
+            outside = ~projected(slope, theta, bounds, 0.0)[0]
+            calmer = float(np.abs(np.where(outside, 0.0, slope)).max()) < left
+            if profile.last is not None and (
+                reached > value + slack or (calmer and reached > value - slack)
+            ):
+                break
+            step *= 0.5
+        else:
             break
+        assert profile.last is not None  # the loop has seen to it
         tuned, value, gradient = profile.last, reached, slope
     return tuned
 
