@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.hyperpriors import Gamma
 from sparsebayes.likelihoods import Gaussian, Poisson
 
 
@@ -28,6 +29,8 @@ ESTIMATORS = [
     RVR(),
     RVR(prior="bic", n_restarts=1),
     RVR(solver="sequential"),
+    RVR(solver="mackay"),
+    SparseBayesRegressor(solver="em", prior=Gamma(1e-3, 1e-3)),
     RVR("precomputed"),
     RVR(gp.RBF(3.0), prior="aic", centers=30),
     SparseBayesRegressor(likelihood=Rounded()),
@@ -37,6 +40,8 @@ ESTIMATORS = [
     SparseBayesClassifier(prior="flat", solver="sequential"),
     SparseBayesClassifier(Linear() + Kernel("rbf", gamma=0.5), class_weight="balanced"),
     RVC(),
+    RVC(solver="mackay"),
+    SparseBayesClassifier(solver="em"),
     RVC(prior="bic", fit_intercept=False, warm_start=True),
     RVC(shared=True),
 ]
