@@ -105,7 +105,7 @@ class Fitting(BaseEstimator):
         shared: bool = False,
     ) -> Inference:
         """Fit latent functions; warm if the last fit was one of the same kind."""
-        rng = seeded(self.random_state)
+        rng, reporter = seeded(self.random_state), self._reporter(noise=False)
         kind = (likelihood.n_latent, shared)
         last = getattr(self, "_last", None)
         warm = self.warm_start and isinstance(last, Inference) and self._last_kind == kind
@@ -118,22 +118,24 @@ class Fitting(BaseEstimator):
             shared=shared,
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
-            solve=partial(self._solve_latent, rng),
+            solve=partial(self._solve_latent, rng, reporter),
             last=last if warm else None,
             random_state=rng,
             tol=float(self.tol),
         )
         self._last, self._last_kind = result, kind
+        if reporter is not None:
+            reporter.close(result.solution)
         return result
 
     def _solve_latent(
         self,
         rng: np.random.RandomState,
+        reporter: "Reporter | None",
         latent: Latent,
         hyperprior: Hyperprior,
         start: Point | None,
     ) -> tuple[Solution, LatentQuadratic]:
-        reporter = self._reporter(noise=False)
         settings = self._solver_settings(rng, reporter)
         solver: Any = relinearize
         if "selection" in settings:
@@ -141,8 +143,6 @@ class Fitting(BaseEstimator):
         elif "update" in settings:
             solver = joint_latent
         solution, quad = solver.solve(latent, hyperprior, start=start, **settings)
-        if reporter is not None:
-            reporter.close(solution)
         return solution, quad
 
     def _keep(

@@ -14,7 +14,7 @@ from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, augmented, has_one_kernel
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.estimators._augmenting import training_data
-from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, seeded
+from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, Reporter, seeded
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson
 from sparsebayes.marginalization import marginal_covariance, marginal_mixture, marginal_spread
@@ -80,7 +80,7 @@ class _Regressor(RegressorMixin, Fitting):
         self, X: Any, y: FloatArray, weights: FloatArray | None, dictionary: Any
     ) -> Solution:
         """Fit with normal noise of one variance, estimated unless it is given."""
-        rng = seeded(self.random_state)
+        rng, reporter = seeded(self.random_state), self._reporter(noise=True)
         last = getattr(self, "_last", None)
         targets = y.reshape(len(y), -1)
         result = regress(
@@ -94,7 +94,7 @@ class _Regressor(RegressorMixin, Fitting):
             noise_variance=self.noise_variance,
             noise_prior=self.noise_prior,
             solver=self.solver,
-            solve=partial(self._solve, rng),
+            solve=partial(self._solve, rng, reporter),
             last=last if self.warm_start and isinstance(last, Regression) else None,
             random_state=rng,
             tol=float(self.tol),
@@ -110,6 +110,8 @@ class _Regressor(RegressorMixin, Fitting):
         if has_one_kernel(posterior.atoms):
             self._training = TrainingData(X, targets, weights)
         self._last = result
+        if reporter is not None:
+            reporter.close(result.solution)
         return result.solution
 
     def _fit_latent(
@@ -136,8 +138,13 @@ class _Regressor(RegressorMixin, Fitting):
         self._keep(result.solution, result.posterior, fitted, X, weights)
         return result.solution
 
-    def _solve(self, rng: np.random.RandomState, problem: Problem, start: Start | None) -> Solution:
-        reporter = self._reporter(noise=True)
+    def _solve(
+        self,
+        rng: np.random.RandomState,
+        reporter: Reporter | None,
+        problem: Problem,
+        start: Start | None,
+    ) -> Solution:
         settings = self._solver_settings(rng, reporter)
         solver: Any = working_set
         if "selection" in settings:
@@ -148,8 +155,6 @@ class _Regressor(RegressorMixin, Fitting):
             solver = orthonormal
             del settings["n_restarts"]
         solution: Solution = solver.solve(problem, start=start, **settings)
-        if reporter is not None:
-            reporter.close(solution)
         return solution
 
     def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
