@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import examples
-from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness, best_variance, gain
+from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior, Smoothness, best_variance, gain
 
 CONTRACT = [
     Flat(),
@@ -18,6 +18,9 @@ CONTRACT = [
     Smoothness(50.0),
 ]
 contract = pytest.mark.parametrize("prior", CONTRACT, ids=repr)
+# What holds where no atom can be out, too; the rest of these priors is in test_gamma.py.
+NEVER_OUT = [Gamma(0.0, 0.2), Gamma(0.7, 0.1)]
+every = pytest.mark.parametrize("prior", CONTRACT + NEVER_OUT, ids=repr)
 targets = st.integers(1, 4)
 decades = st.floats(-3, 3)
 
@@ -29,7 +32,7 @@ def worth(prior, s, q2, v, noise, n_targets):
         return oracle.value(s, q2, v, n_targets) + prior.log_density(v, noise)
 
 
-@contract
+@every
 def test_follows_the_protocol(prior):
     assert isinstance(prior, Hyperprior)
 
@@ -54,7 +57,7 @@ def test_best_variance_beats_every_other_variance_and_zero(
         assert best >= worth(prior, s, q2, near, noise, n_targets).max() - tolerance
 
 
-@contract
+@every
 def test_many_atoms_at_once_are_the_same_as_one_by_one(prior):
     rng = np.random.RandomState(0)
     s = 10.0 ** rng.uniform(-12, 12, 300)
@@ -68,7 +71,7 @@ def test_many_atoms_at_once_are_the_same_as_one_by_one(prior):
         np.testing.assert_array_equal(gains, apart)
 
 
-@contract
+@every
 def test_no_atoms_give_no_variances(prior):
     none = np.empty(0)
     assert prior.best_variance(none, none, 1.0).shape == (0,)
@@ -76,7 +79,7 @@ def test_no_atoms_give_no_variances(prior):
     assert prior.log_density(none, 1.0).sum() == 0
 
 
-@contract
+@every
 def test_arguments_are_left_alone(prior):
     s, q2, v = np.ones(3), np.array([0.5, 4.0, 90.0]), np.array([0.0, 1.0, 2.0])
     copies = s.copy(), q2.copy(), v.copy()
@@ -86,7 +89,7 @@ def test_arguments_are_left_alone(prior):
         np.testing.assert_array_equal(array, copy)
 
 
-@contract
+@every
 @examples(40)
 @given(st.floats(-6, 6), decades)
 def test_log_derivatives_are_the_derivatives_of_the_log_density(prior, log_ratio, log_noise):
@@ -225,7 +228,7 @@ def test_a_shared_variance_beats_every_other_and_zero(prior, seed, K, log_noise)
     assert best == pytest.approx(shared_worth(prior, s, q2, v, noise)[0], abs=tolerance)
 
 
-@contract
+@every
 def test_directions_that_agree_are_targets(prior):
     rng = np.random.RandomState(0)
     s = 10.0 ** rng.uniform(-3, 3, 100)
@@ -262,7 +265,7 @@ def test_gain_of_a_shared_variance_is_a_difference_of_worths(prior):
     )
 
 
-@contract
+@every
 def test_no_direction_no_variance(prior):
     none = np.zeros((2, 3))
     assert not best_variance(prior, none, none, 1.0).any()
