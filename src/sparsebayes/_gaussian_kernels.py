@@ -46,6 +46,11 @@ class GaussianModel(NamedTuple):
     quadratic: Callable[[Any], DesignQuadratic]
     solve: Callable[[Problem, Start | None], Solution]
 
+    @property
+    def n_samples(self) -> float:
+        """Number of distinct samples."""
+        return float(self.t.shape[0])
+
     def fit(self, atoms: Any, start: Start | None) -> GaussianFit:
         """Fit all atoms, their parameters held."""
         quad = self.quadratic(atoms)
@@ -68,9 +73,9 @@ class GaussianModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.solution.state.active.size
 
-    def share(self, fit: GaussianFit) -> float:
-        """Degrees of freedom as a fraction of the samples."""
-        return float(fit.solution.state.dof.sum()) / max(fit.quad.n, 1.0)
+    def dof(self, fit: GaussianFit) -> float:
+        """Degrees of freedom of the fit."""
+        return float(fit.solution.state.dof.sum())
 
     def profile(self, atoms: Any, fit: GaussianFit) -> "GaussianProfile":
         """The active atoms alone."""

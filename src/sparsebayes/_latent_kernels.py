@@ -57,6 +57,11 @@ class LatentModel(NamedTuple):
     latent: Callable[[Any], Latent]
     solve: Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
+    @property
+    def n_samples(self) -> float:
+        """Number of distinct samples."""
+        return float(self.X.shape[0])
+
     def fit(self, atoms: Any, start: Point | None) -> LatentFit:
         """Fit all atoms, their parameters held."""
         return LatentFit(*self.solve(self.latent(atoms), self.hyperprior, start))
@@ -74,9 +79,9 @@ class LatentModel(NamedTuple):
         ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
         return ended or not fit.state.active.size
 
-    def share(self, fit: LatentFit) -> float:
-        """Degrees of freedom as a fraction of the samples."""
-        return float(fit.state.dof.sum()) / int(self.X.shape[0])
+    def dof(self, fit: LatentFit) -> float:
+        """Degrees of freedom of the fit."""
+        return float(fit.solution.state.dof.sum())
 
     def profile(self, atoms: Any, fit: LatentFit) -> "LatentProfile":
         """The active atoms alone."""

@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 _SOUND = 0.5  # degrees of freedom, as a share of the samples, beyond which atoms explain noise
+_CHARGE = 0.5  # nats that a fitted variance adds to the evidence where there is nothing to explain
 _ROUNDS = 40
 _IDLE = 3  # of them that gain nothing, though a derivative is left
 _STEPS, _EVALUATIONS = 60, 100  # of one tuning
@@ -74,6 +75,10 @@ class Profile(Protocol):
 class Model(Protocol[F]):
     """What is fitted: data, a likelihood and a hyperprior."""
 
+    @property
+    def n_samples(self) -> float:
+        """Number of distinct samples."""
+
     def fit(self, atoms: Any, start: Any) -> F:
         """Fit all atoms, their parameters held; ``start`` is None or from a `Tuned`."""
 
@@ -86,8 +91,8 @@ class Model(Protocol[F]):
     def is_done(self, fit: F) -> bool:
         """Whether nothing can be learned from this fit: no atom, or no more iterations."""
 
-    def share(self, fit: F) -> float:
-        """Degrees of freedom as a fraction of the samples."""
+    def dof(self, fit: F) -> float:
+        """Degrees of freedom of the fit."""
 
     def profile(self, atoms: Any, fit: F) -> Profile:
         """The active atoms of a fit alone."""
@@ -180,7 +185,7 @@ def learn(
         gained = model.objective(again.fit) - height
         if gained < 0 and again.slope >= best.slope:
             break
-        if model.share(again.fit) > _SOUND:
+        if model.dof(again.fit) > _SOUND * model.n_samples:
             best = replace(best, narrowing=True)
             break
         best = again
@@ -203,11 +208,11 @@ def _first(
         if all(np.abs(inside - other).max() > _ALIKE for other in near):
             near.append(inside)
     fits = [_judged(model, own, model.fit(own, start), tol) for own in map(atoms.with_theta, near)]
-    sound = [one for one in fits if model.share(one.fit) <= _SOUND]
+    sound = [one for one in fits if model.dof(one.fit) <= _SOUND * model.n_samples]
     if sound:
-        best = max(sound, key=lambda one: model.objective(one.fit))
+        best = max(sound, key=lambda one: model.objective(one.fit) - _CHARGE * model.dof(one.fit))
     else:
-        best = replace(min(fits, key=lambda one: model.share(one.fit)), narrowing=True)
+        best = replace(min(fits, key=lambda one: model.dof(one.fit)), narrowing=True)
     return best, sum(model.iterations(one.fit) for one in fits)
 
 
