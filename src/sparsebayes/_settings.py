@@ -179,7 +179,7 @@ def resolve_prior(prior: Any, dictionary: Any, n: float, m: int) -> Hyperprior:
             raise ValueError(f"{allowed}, got {prior!r}.")
         return Smoothness(float(prior))
     if isinstance(prior, Hyperprior) and not isinstance(prior, type):
-        return Flat() if prior == Gamma(0, 0) else prior
+        return Flat() if isinstance(prior, Gamma) and prior.b == 0 else prior
     raise TypeError(f"{allowed}, got {prior!r}.")
 
 
