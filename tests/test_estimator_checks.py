@@ -31,6 +31,7 @@ ESTIMATORS = [
     RVR(solver="sequential"),
     RVR(solver="mackay"),
     SparseBayesRegressor(solver="em", prior=Gamma(1e-3, 1e-3)),
+    RVR(gamma="evidence"),
     RVR("precomputed"),
     RVR(gp.RBF(3.0), prior="aic", centers=30),
     SparseBayesRegressor(likelihood=Rounded()),
@@ -44,6 +45,7 @@ ESTIMATORS = [
     SparseBayesClassifier(solver="em"),
     RVC(prior="bic", fit_intercept=False, warm_start=True),
     RVC(shared=True),
+    RVC(gamma="evidence"),
 ]
 
 
