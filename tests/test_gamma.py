@@ -11,6 +11,7 @@ import sparsebayes
 from random_problems import examples, random_case
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, denoise, reconstruct
 from sparsebayes._hyperprior import lets_out
+from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import (
     Flat,
     Gamma,
@@ -21,9 +22,10 @@ from sparsebayes.hyperpriors import (
     gain,
 )
 from sparsebayes.noise_priors import LogGamma
-from sparsebayes.problem import Problem
+from sparsebayes.problem import Problem, certify
 from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import matrix_free, orthonormal, sequential, working_set
+from sparsebayes.solvers.climb import Run, climb
 
 GAMMAS = [Gamma(0.0, 1e-4), Gamma(1e-4, 1e-4), Gamma(0.5, 2.0), Gamma(2.0, 0.01), Gamma(30.0, 5.0)]
 gammas = pytest.mark.parametrize("prior", GAMMAS, ids=repr)
@@ -341,6 +343,17 @@ class TestEstimators:
         assert few < model.relevance_.size == len(X)
         assert model.converged_
         assert model.log_posterior_ == pytest.approx(cold.log_posterior_, abs=0.5)
+
+
+def test_atoms_that_are_out_all_the_same_are_put_in():
+    """As after an expansion in which they had lost their norm."""
+    problem = Problem(random_case(0, n=40, m=10, noise=0.3).quad(), Gamma(0.1, 0.1))
+    few = refresh(problem.quad, problem.hyperprior, np.arange(3), np.ones(3), 0.1)
+    noise = problem.noise()
+    state = climb(Run(problem, 100, None, large=False), few, noise, 1e-6, "finish")
+    assert sorted(state.active.tolist()) == list(range(10))
+    certificate, _ = certify(problem, state, noise)
+    assert certificate.holds(1e-3)
 
 
 def test_smoothness_still_lets_atoms_out():

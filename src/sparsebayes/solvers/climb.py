@@ -196,6 +196,7 @@ def additions(
         s, q2 = _out_of_model(R, r, least, group)
         v = best_variance(hyperprior, s, q2, noise_var, n_targets)
         worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
+        worth[chosen] = 0.0  # where a prior lets no atom out, being in is worth something always
         j = int(worth.argmax())
         best = float(worth[j])
         if best <= tol or best < _STALE * first:
