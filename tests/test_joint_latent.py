@@ -16,7 +16,8 @@ from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status
 from sparsebayes.solvers import joint, joint_latent, relinearize
-from sparsebayes.solvers.expansion import Point, expand
+from sparsebayes.solvers.expansion import Point, expand, inched
+from sparsebayes.solvers.settling import Fit, settle
 
 BOTH = pytest.mark.parametrize("update", ["em", "mackay"])
 NONE = np.empty(0, dtype=np.intp)
@@ -169,6 +170,34 @@ class TestTrace:
     def test_without_a_start_the_default_solver_refuses_what_it_cannot_begin_with(self):
         with pytest.raises(ValueError, match="no atom could ever be left out"):
             relinearize.solve(blobs(0, Bernoulli()).latent(), Gamma(1.0, 1.0))
+
+
+class TestStepsOfTheFinish:
+    """Faint atoms fade out in short steps, but not where the prior keeps them."""
+
+    def setup_method(self):
+        self.case = blobs(0, Bernoulli(), n=30)
+        self.prior = Gamma(0.5, 1e-5)
+        latent = self.case.latent()
+        at = expand(latent, self.prior, Point(np.arange(30), np.ones(30)))
+        self.faint = 1e-5 / at.quad.norm**2  # for unit norm
+
+    def test_a_short_step_may_end_below_what_is_faint(self):
+        for prior, least in ((self.prior, 1e-5), (Flat(), 1e-3)):
+            point = Point(np.arange(30), 2 * self.faint)
+            at = expand(self.case.latent(), prior, point)
+            target = Point(np.arange(30), np.full(30, 1e-9) / at.quad.norm**2)
+            reached = inched(at, target, longest=20.0)
+            unit = reached.v * at.quad.norm[reached.active] ** 2
+            assert np.all(unit < 1e-8) if prior is self.prior else np.all(unit >= least * 0.99)
+
+    def test_settling_keeps_every_atom(self):
+        fit = Fit(self.case.latent(), self.prior, 100, None)
+        point = settle(fit, fit.latent, Point(np.arange(30), self.faint), 1e-6, short=True)
+        assert point.active.size == 30
+        flat = Fit(self.case.latent(), Flat(), 100, None)
+        point = settle(flat, flat.latent, Point(np.arange(30), self.faint), 1e-6, short=True)
+        assert point.active.size < 30
 
 
 @dataclass(frozen=True)

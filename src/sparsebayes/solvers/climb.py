@@ -135,7 +135,9 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
             climbed = run.newton(active, v, resume_noise(noise, state), tol=max(_LAX * best, 1e-11))
         except Breakdown:
             climbed = state
-        if climbed.objective > state.objective + 0.01 * tol:
+        # an objective without atoms that must be in is minus infinity, whatever the state says
+        due = not lets_out(problem.hyperprior) and climbed.active.size > state.active.size
+        if due or climbed.objective > state.objective + 0.01 * tol:
             state, barred = climbed, []
         else:
             barred.append(added)
