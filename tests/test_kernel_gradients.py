@@ -283,6 +283,14 @@ class TestStartAndBounds:
             assert_allclose(scaled.theta, plain.theta + shift, rtol=1e-9, atol=1e-9)
             assert_allclose(scaled.bounds, plain.bounds + shift, rtol=1e-9, atol=1e-9)
 
+    @pytest.mark.parametrize("kernel", ["laplacian", "chi2"])
+    def test_units_of_distances_that_are_not_squared_do_not_matter(self, kernel):
+        X = np.abs(rows())
+        for learned in ("evidence", "ard") if kernel == "laplacian" else ("evidence",):
+            plain, scaled = bound(kernel, learned, X), bound(kernel, learned, X * 1e5)
+            assert_allclose(scaled.theta, plain.theta - np.log(1e5))
+            assert_allclose(scaled.bounds, plain.bounds - np.log(1e5))
+
     def test_narrowest_width_is_that_of_neighbors(self):
         X = np.linspace(0, 1, 2001)[:, None]  # more rows than are looked at
         assert_allclose(np.exp(width_bounds(X, None, 1.0)[0, 1]), 4 * 2000**2, rtol=1e-6)

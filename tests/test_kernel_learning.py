@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as gp
 
 from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._gaussian_kernels import GaussianModel
+from sparsebayes._kernel_report import feature_relevance
 from sparsebayes._latent_kernels import working_targets
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.design import make_design
@@ -325,6 +326,38 @@ def test_units_of_inputs_do_not_matter():
     one = RVR(gamma="evidence").fit(data.X, data.y)
     other = RVR(gamma="evidence").fit(1024 * data.X, data.y)
     np.testing.assert_allclose(other.gamma_ * 1024**2, one.gamma_, rtol=1e-6)
+
+
+def test_units_of_inputs_do_not_matter_to_a_kernel_of_distances():
+    data = sinc(60, noise=0.1, random_state=1)
+    X = np.column_stack([data.X[:, 0], np.random.RandomState(0).uniform(size=60)])
+    units = np.array([2.0**20, 2.0**-10])
+    one = RVR("laplacian", gamma="ard").fit(X, data.y)
+    other = RVR("laplacian", gamma="ard").fit(units * X, data.y)
+    np.testing.assert_allclose(other.gamma_ * units, one.gamma_, rtol=1e-6)
+    np.testing.assert_allclose(other.feature_relevance_, one.feature_relevance_, rtol=1e-6)
+    np.testing.assert_allclose(
+        other.log_marginal_likelihood_, one.log_marginal_likelihood_, rtol=1e-9
+    )
+
+
+def test_a_kernel_function_may_have_any_attribute():
+    def kernel(X, Z):
+        return np.exp(-np.square(X[:, None] - Z).sum(axis=2))
+
+    kernel.theta = 3.0
+    data = sinc(40, noise=0.1, random_state=0)
+    model = RVR(kernel).fit(data.X, data.y)
+    assert not hasattr(model, "kernel_")
+    assert not hasattr(model, "feature_relevance_")
+
+
+def test_relevance_of_kernel_objects_and_weighted_rows():
+    X = np.array([[0.0, 0.0], [2.0, 4.0], [9.0, 4.0]])
+    weights = np.array([1.0, 1.0, 0.0])
+    atoms = Kernel(gp.RBF([1.0, 4.0])).bind(X)
+    # length_scale^-2 var: 1 of x0, 4 / 16 of x1; the last row does not count
+    np.testing.assert_allclose(feature_relevance(atoms, X, weights), [0.8, 0.2])
 
 
 def test_a_weight_of_two_is_a_row_given_twice():

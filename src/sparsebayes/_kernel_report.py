@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.dictionaries._kernel_parameters import is_gp_kernel
 from sparsebayes.dictionaries._protocol import Matrix
 from sparsebayes.dictionaries._rows import column_variances
+from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 
@@ -49,7 +51,7 @@ def kernel_attributes(atoms: Any) -> dict[str, Any]:
     kernels = _kernels(atoms)
     found: dict[str, list[Any]] = {
         "gamma_": [k.gamma_ for k in kernels if k.gamma_ is not None],
-        "kernel_": [k.kernel for k in kernels if hasattr(k.kernel, "theta")],
+        "kernel_": [k.kernel for k in kernels if is_gp_kernel(k.kernel)],
     }
     return {
         name: values[0] if len(values) == 1 else values for name, values in found.items() if values
@@ -73,8 +75,9 @@ def feature_relevance(
     Returns
     -------
     ndarray of shape (d,) or None
-        ``gamma_k var(x_k)``, divided by their sum; it has no unit. None where there is not exactly
-        one kernel, or one without widths.
+        ``gamma_k var(x_k)``, divided by their sum; it has no unit. (Of "laplacian" and "chi2",
+        which see distances and not their squares, ``gamma_k std(x_k)``.) None where there is not
+        exactly one kernel, or one without widths.
 
     Examples
     --------
@@ -85,11 +88,14 @@ def feature_relevance(
     array([0.75, 0.25])
     """
     kernels = _kernels(atoms)
-    widths = _inverse_squared_widths(kernels[0]) if len(kernels) == 1 else None
+    widths = _inverse_widths(kernels[0]) if len(kernels) == 1 else None
     if widths is None:
         return None
     with np.errstate(over="ignore", under="ignore"):
-        shares = np.broadcast_to(widths, (X.shape[1],)) * column_variances(X, weights)
+        spread = column_variances(X, weights)
+        if kernels[0].gamma_ is not None and kernels[0].kernel in INVERSE_DISTANCE:
+            spread = np.sqrt(spread)
+        shares = np.broadcast_to(widths, (X.shape[1],)) * spread
         largest = shares.max(initial=0.0)
         if not 0 < largest < np.inf:
             return None
@@ -97,11 +103,11 @@ def feature_relevance(
     return np.asarray(shares / shares.sum())
 
 
-def _inverse_squared_widths(atoms: KernelAtoms) -> FloatArray | None:
+def _inverse_widths(atoms: KernelAtoms) -> FloatArray | None:
     """One for all inputs, or one for each; None for a kernel that has none, or several."""
     if atoms.gamma_ is not None:
         return np.asarray(atoms.gamma_, dtype=np.float64)
-    if not hasattr(atoms.kernel, "theta"):
+    if not is_gp_kernel(atoms.kernel):
         return None
     scales = [
         value

@@ -360,7 +360,7 @@ def _restored_scalars(stored: dict[str, Any], classifier: bool) -> dict[str, Any
         fitted["noise_variance_"] = float(decode(stored["noise_variance_"]))
     if stored.get("feature_relevance_") is not None:
         shares = np.array(stored["feature_relevance_"], dtype=np.float64)
-        if shares.shape != (fitted["n_features_in_"],) or not np.isfinite(shares).all():
+        if shares.shape != (fitted["n_features_in_"],) or not ((shares >= 0) & (shares <= 1)).all():
             raise ArchiveError("is damaged (its feature relevances are none)")
         fitted["feature_relevance_"] = shares
     names = stored.get("feature_names_in_")

@@ -14,7 +14,12 @@ from sklearn.metrics.pairwise import kernel_metrics
 from sparsebayes.dictionaries._protocol import Floats, Matrix, Positions, is_sparse
 from sparsebayes.dictionaries._rows import first_occurrences, variance
 from sparsebayes.dictionaries._width_bounds import starting_widths
-from sparsebayes.dictionaries.kernel_functions import DENSE_ONLY, WITH_GAMMA, WITHOUT_GAMMA
+from sparsebayes.dictionaries.kernel_functions import (
+    DENSE_ONLY,
+    INVERSE_DISTANCE,
+    WITH_GAMMA,
+    WITHOUT_GAMMA,
+)
 
 # A name, a function K(X, Z), or a kernel object of sklearn.gaussian_process.
 KernelLike: TypeAlias = Any
@@ -94,8 +99,13 @@ def checked_gamma(
         if not used:
             return None
         if gamma == "ard":
-            return starting_widths(X, sample_weight)
-        return 1.0 / d if gamma == "auto" else _scale_gamma(X, sample_weight)
+            return starting_widths(X, sample_weight, kernel in INVERSE_DISTANCE)
+        if gamma == "auto":
+            return float(1.0 / d)
+        scale = _scale_gamma(X, sample_weight)
+        # A search must not depend on the unit of X: 1 / (d std(X)), where gamma has that unit.
+        learned = gamma in LEARNED and kernel in INVERSE_DISTANCE
+        return float((scale / d) ** 0.5) if learned else scale
     try:
         values = np.asarray(gamma, dtype=np.float64)
     except (TypeError, ValueError):

@@ -16,9 +16,16 @@ _WIDEST = 1e-4  # of the start
 _NARROWEST_INPUT, _WIDEST_INPUT = 1e4, 1e-12  # of the start; an input may turn out irrelevant
 
 
-def starting_widths(X: Matrix, sample_weight: Floats | None) -> Floats:
-    """1 / (d var(x_k)) for each input, (d,); zero, never to be learned, where it is constant."""
+def starting_widths(
+    X: Matrix, sample_weight: Floats | None, inverse_distance: bool = False
+) -> Floats:
+    """1 / (d var(x_k)) for each input, (d,); zero, never to be learned, where it is constant.
+
+    Of a kernel that sees distances instead of their squares, 1 / (d std(x_k)).
+    """
     spread = column_variances(X, sample_weight)
+    if inverse_distance:
+        spread = np.sqrt(spread)
     some = spread > 0
     if not some.any():
         return np.ones(len(spread))
@@ -26,12 +33,17 @@ def starting_widths(X: Matrix, sample_weight: Floats | None) -> Floats:
         start = np.where(some, 1.0 / (len(spread) * np.where(some, spread, 1.0)), 0.0)
     if not (np.isfinite(start).all() and (start > 0).sum() == some.sum()):
         raise ValueError(
-            f"gamma='ard' cannot be computed: the inputs' variances are {spread}; scale them"
+            f"gamma='ard' cannot be computed: the inputs' spreads are {spread}; scale them"
         )
     return start
 
 
-def width_bounds(X: Matrix, sample_weight: Floats | None, start: float | Floats) -> Floats:
+def width_bounds(
+    X: Matrix,
+    sample_weight: Floats | None,
+    start: float | Floats,
+    inverse_distance: bool = False,
+) -> Floats:
     """Lowest and highest log gamma, (P, 2).
 
     Parameters
@@ -42,6 +54,8 @@ def width_bounds(X: Matrix, sample_weight: Floats | None, start: float | Floats)
         Rows of weight zero do not count.
     start : float or array of shape (d,)
         Where the search starts: one width, or one for each input.
+    inverse_distance : bool, default=False
+        Whether gamma multiplies distances, as that of "laplacian" does, or their squares.
 
     Returns
     -------
@@ -59,6 +73,8 @@ def width_bounds(X: Matrix, sample_weight: Floats | None, start: float | Floats)
         ends = np.log(np.array([_WIDEST_INPUT, _NARROWEST_INPUT]))
         return np.asarray(log_start[:, None] + ends)
     nearest = _nearest_squared_distance(X if sample_weight is None else X[sample_weight > 0])
+    if inverse_distance:
+        nearest = nearest**0.5
     lowest, highest = _WIDEST * float(start), _NARROWEST_INPUT * float(start)
     if nearest > _NEIGHBORS / np.finfo(np.float64).max:
         highest = max(_NEIGHBORS / nearest, _NEIGHBORS * float(start))

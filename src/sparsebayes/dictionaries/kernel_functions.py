@@ -330,6 +330,7 @@ def foreign(Z: Matrix, function: Callable[[Matrix, Matrix], Any], label: str) ->
 WITH_GAMMA = frozenset({"rbf", "laplacian", "poly", "sigmoid", "lspline", "tps"})
 WITHOUT_GAMMA = frozenset({"linear", "cosine"})
 DENSE_ONLY = frozenset({"lspline"})
+INVERSE_DISTANCE = frozenset({"laplacian", "chi2"})  # units of gamma; else of its square
 
 
 def formula(

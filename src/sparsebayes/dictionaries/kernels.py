@@ -48,7 +48,13 @@ from sparsebayes.dictionaries._protocol import (
 )
 from sparsebayes.dictionaries._width_bounds import width_bounds
 from sparsebayes.dictionaries.kernel_derivatives import pull_widths
-from sparsebayes.dictionaries.kernel_functions import WITH_GAMMA, Formula, foreign, formula
+from sparsebayes.dictionaries.kernel_functions import (
+    INVERSE_DISTANCE,
+    WITH_GAMMA,
+    Formula,
+    foreign,
+    formula,
+)
 from sparsebayes.dictionaries.linear import PrecomputedAtoms
 
 _CSR = ("data", "indices", "indptr")
@@ -82,8 +88,10 @@ class Kernel(Addable, BaseEstimator):
         "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is
         ``1 / n_features``. A fit learns it from the data where it is ``"evidence"``, from the
         value of "scale" on, or ``"ard"``, one for each input, from ``1 / (n_features * var(x_k))``
-        on; an input that is constant then has zero. For a kernel object either word means its own
-        parameters, those that are not fixed, from their values on and within their bounds.
+        on; an input that is constant then has zero. ("laplacian" and "chi2", which see distances
+        and not their squares, start with standard deviations in place of variances.) For a
+        kernel object either word means its own parameters, those that are not fixed, from their
+        values on and within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -166,7 +174,9 @@ class Kernel(Addable, BaseEstimator):
         atoms = KernelAtoms(kernel, gamma, degree, coef0, params, centers, index, count)
         if not learned:
             return atoms
-        limits = None if gamma is None else width_bounds(X, sample_weight, gamma)
+        if gamma is None:
+            return replace(atoms, learned=learned)
+        limits = width_bounds(X, sample_weight, gamma, kernel in INVERSE_DISTANCE)
         return replace(atoms, learned=learned, limits=limits)
 
 
