@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case
 from sparsebayes.engine import refresh, whiten, without_self
-from sparsebayes.hyperpriors import Flat, Smoothness, gain
+from sparsebayes.hyperpriors import Flat, LogDerivatives, Smoothness, gain
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.newton import Noise, curvature, derivatives, newton, prune
 
@@ -222,3 +222,31 @@ def test_newton_reaches_the_closed_form_for_orthonormal_atoms(n_targets, c):
     z2 = np.sum(z**2, axis=1)
     shrinkage = (z2 - n_targets - 2 * c) / (z2 - 2 * c)
     np.testing.assert_allclose(end.v / (1 + end.v), shrinkage, rtol=1e-6)
+
+
+class Scaled:
+    """-c m log noise: a prior that depends on the noise alone, its derivatives of length one."""
+
+    def log_density(self, v, noise_var):
+        return np.full_like(v, -0.7 * np.log(noise_var))
+
+    def log_derivatives(self, v, noise_var):
+        zero = np.zeros(1)
+        return LogDerivatives(zero, zero, np.array([-0.7]), zero, zero)
+
+    def best_variance(self, s, q2, noise_var, n_targets=1):
+        return Flat().best_variance(s, q2, noise_var, n_targets)
+
+
+def test_derivatives_of_length_one_count_for_every_atom():
+    gram = Gram(np.eye(3), np.array([[3.0], [2.0], [1.0]]), tt=20.0, n=10.0, spread=1.0)
+    v, step = np.ones(3), 1e-6
+
+    def objective(noise_var):
+        white = whiten(gram, v, noise_var)
+        return white.log_evidence + Scaled().log_density(v, noise_var).sum()
+
+    noise = Noise(1.3, True, 0.0)
+    gradient = derivatives(gram, Scaled(), v, noise, whiten(gram, v, 1.3)).gradient
+    up, down = objective(1.3 * np.exp(step)), objective(1.3 * np.exp(-step))
+    np.testing.assert_allclose(gradient[-1], (up - down) / (2 * step), rtol=1e-6)

@@ -104,12 +104,13 @@ class Arrow:
             return cls(gradient, diagonal)
         misfit = residual / state.noise_var
         left = n - len(w) + float(w.sum())
-        slope = 0.5 * (misfit - n_targets * left) + float(prior.rho.sum())
+        each = len(w) / max(prior.rho.size, 1)  # of length one where all are equal
+        slope = 0.5 * (misfit - n_targets * left) + each * float(prior.rho.sum())
         if state.noise_var <= noise.floor * (1 + 1e-9) and slope < 0:
             return cls(gradient, diagonal)
         leaned, taken = w * z2, w * (1.0 - w)
         corner = float(leaned.sum()) - 0.5 * n_targets * float(taken.sum()) - 0.5 * misfit
-        corner += float(prior.rho_rho.sum())
+        corner += each * float(prior.rho_rho.sum())
         border = 0.5 * n_targets * taken - leaned + prior.u_rho
         return cls(gradient, diagonal, slope, border, corner)
 

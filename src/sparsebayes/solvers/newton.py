@@ -123,7 +123,8 @@ def derivatives(
         return Derivatives(gradient, H)
     misfit = white.residual / noise.var
     trace = float(np.add.reduce(d))
-    slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + float(prior.rho.sum())
+    each = m / max(prior.rho.size, 1)  # of length one where all are equal
+    slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + each * float(prior.rho.sum())
     if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
         gradient[m] = 0.0
         H[m, :] = H[:, m] = 0.0
@@ -137,7 +138,7 @@ def derivatives(
         float(np.add.reduce(leaned))
         - 0.5 * n_targets * float(np.add.reduce(taken))
         - 0.5 * misfit
-        + float(prior.rho_rho.sum())
+        + each * float(prior.rho_rho.sum())
     )
     return Derivatives(gradient, H)
 
