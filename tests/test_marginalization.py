@@ -326,6 +326,16 @@ def test_without_atoms_it_is_student_t():
     np.testing.assert_allclose(own, [forecast.mean, forecast.std], rtol=1e-12)
 
 
+def test_without_atoms_it_can_be_augmented(capfd):
+    X = np.linspace(0, 1, 20)[:, None]
+    model = RVR(gamma=1e-3, noise_variance=100.0).fit(X, np.tile([1.0, -1.0], 10))
+    assert len(model.relevance_) == 0
+    both = model.predict([[0.0], [1e9]], return_std=True, augment=True, marginalize=True)
+    alone = model.predict([[0.0], [1e9]], return_std=True, augment=True)
+    np.testing.assert_allclose(both, alone, rtol=1e-12, atol=1e-12)  # the noise is known
+    assert capfd.readouterr() == ("", "")  # LAPACK complains of empty matrices
+
+
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_every_way_to_ask_gives_the_same(n_targets):
     X, y = columns(n=30, n_targets=n_targets)

@@ -51,6 +51,8 @@ class _Model(NamedTuple):
 
     def back(self, half: FloatArray) -> FloatArray:
         """Solve with the other factor: the covariance is root L^-T L^-1 root."""
+        if not len(self.root):
+            return half
         solved, _ = dtrtrs(self.L, half, lower=1, trans=1)
         return np.asarray(solved)
 
