@@ -50,7 +50,7 @@ _AT_BOUND = 1e-9  # of a log parameter
 _POLISHES, _HALVINGS = 8, 4
 _DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
 _LONGEST = 1.0  # longest step of a polish
-_ROUNDING = 1e-9  # relative to the objective, what a polish may seem to lose
+_ROUNDING = 1e-9  # relative to the objective, what a step may seem to lose
 _TIGHT = 0.5  # of what the certificate allows, for the derivative where tuning ends
 
 
@@ -183,7 +183,8 @@ def learn(
         again = _judged(model, moved, model.fit(moved, tuned.start), tol)
         spent += model.iterations(again.fit)
         gained = model.objective(again.fit) - height
-        if gained < 0 and again.slope >= best.slope:
+        fell = gained < -max(tol, _ROUNDING * (1.0 + abs(height)))
+        if fell or (gained < 0 and again.slope >= best.slope):
             break
         if model.dof(again.fit) > _SOUND * model.n_samples:
             best = replace(best, narrowing=True)
