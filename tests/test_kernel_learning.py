@@ -1,6 +1,8 @@
 """Widths of kernels learned with the model: a joint optimum, from any start, within bounds."""
 
+import tracemalloc
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,14 +19,16 @@ from sparsebayes._latent_kernels import working_targets
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat
-from sparsebayes.kernel_learning import learn, projected
+from sparsebayes.kernel_learning import learn, projected, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.problem import Certificate, Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.shared_variance import Targets, first_theta
 from sparsebayes.solvers import working_set
+from sparsebayes.solvers.newton import newton
 
 
 def gaussian_model(X, y, solve=working_set.solve):
@@ -95,8 +99,23 @@ def test_constant_targets_teach_nothing():
 def test_many_rows_and_atoms_are_sampled():
     data = sinc(6000, noise=0.2, random_state=0)
     _model, targets = gaussian_model(data.X, data.y)
-    theta = begin_with(data.X, targets, Kernel("rbf", gamma="evidence").bind(data.X))
+    atoms = Kernel("rbf", gamma="evidence").bind(data.X)
+    theta = begin_with(data.X, targets, atoms)
     assert 1.5 < np.exp(theta[0]) ** -0.5 < 4.0
+    # Weights are sampled with their rows: those of the garbage are zero.
+    odd = np.arange(6000) % 2 == 1
+    t = np.where(odd[:, None], 50.0 * np.sin(1e3 * targets.t), targets.t)
+    weighted = begin_with(data.X, Targets(t, 1.0 - odd, True, None), atoms)
+    np.testing.assert_allclose(weighted, theta, atol=0.5)
+
+
+def test_begins_with_the_noise_that_is_given():
+    data = sinc(100, noise=0.1, random_state=0)
+    _model, targets = gaussian_model(data.X, data.y)
+    atoms = Kernel("rbf", gamma="evidence").bind(data.X)
+    # Told that there is no noise to speak of, narrow kernels explain what there is.
+    narrow = begin_with(data.X, targets._replace(noise_var=1e-4), atoms)
+    assert narrow[0] > begin_with(data.X, targets, atoms)[0] + 2.0
 
 
 # --- the joint optimum -----------------------------------------------------------------------
@@ -104,17 +123,19 @@ def test_many_rows_and_atoms_are_sampled():
 
 def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
     data = friedman1(100, random_state=0)
-    reached = []
+    reached, spent = [], []
 
     def solve(problem, start):
         solution = working_set.solve(problem, start=start)
         reached.append(solution.state.objective)
+        spent.append(solution.n_iter)
         return solution
 
     model, targets = gaussian_model(data.X, data.y, solve)
     atoms = Kernel("rbf", gamma="ard").bind(data.X)
     learned = learn(model, atoms, [begin_with(data.X, targets, atoms)], 1e-6)
     assert len(reached) >= 3
+    assert learned.n_iter == sum(spent)
     assert (np.diff(reached) > -1e-6).all()
     assert learned.slope <= 1e-3
     # Refitted with any width moved a little, the objective is lower.
@@ -128,6 +149,30 @@ def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
                 learned.atoms.with_theta(theta), (start.active, start.v, start.noise_var)
             )
             assert model.objective(moved) < end
+
+
+def test_a_solver_that_falls_to_a_poorer_optimum_is_not_followed():
+    data = sinc(100, noise=0.1, random_state=1)
+
+    def solve(problem, start):  # a refit forgets all atoms but one
+        solution = working_set.solve(problem)
+        if start is None:
+            return solution
+        active, v, noise_var = start
+        end = newton(
+            problem.quad.gram(active[:1]),
+            Flat(),
+            v[:1],
+            problem.noise()._replace(var=noise_var),
+            tol=1e-9,
+        )
+        state = refresh(problem.quad, Flat(), active[:1][end.kept], end.v, end.noise_var)
+        return replace(solution, state=state)
+
+    model, _targets = gaussian_model(data.X, data.y, solve)
+    atoms = Kernel("rbf", gamma="evidence").bind(data.X)
+    first = model.objective(model.fit(atoms, None))
+    assert model.objective(learn(model, atoms, [atoms.theta], 1e-6).fit) == first
 
 
 @pytest.mark.parametrize("word", ["evidence", "ard"])
@@ -360,6 +405,19 @@ def test_relevance_of_kernel_objects_and_weighted_rows():
     np.testing.assert_allclose(feature_relevance(atoms, X, weights), [0.8, 0.2])
 
 
+@pytest.mark.parametrize("estimator", [RVR, RVC])
+def test_no_more_than_two_designs_are_held_at_a_time(estimator):
+    data = sinc(1000, noise=0.2, random_state=0)
+    y = data.y > 0.2 if estimator is RVC else data.y
+    tracemalloc.start()
+    try:
+        estimator(gamma="evidence").fit(data.X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 3.2 * 8 * 1000**2  # two, and what evaluates one
+
+
 def test_a_weight_of_two_is_a_row_given_twice():
     data = sinc(50, noise=0.1, random_state=0)
     twice = np.arange(50) < 10
@@ -388,6 +446,15 @@ def test_warm_start_goes_on_from_the_widths_learned():
     assert model.n_iter_ < spent
 
 
+def test_parameters_of_an_earlier_fit_are_taken_where_they_are_the_same_ones():
+    atoms = Kernel("rbf", gamma="ard").bind(np.eye(3)[:, :2])
+    low, high = atoms.bounds.T
+    np.testing.assert_allclose(with_same(atoms, atoms.theta + 1.0).theta, atoms.theta + 1.0)
+    beyond = np.array([low[0] - 1, high[1] + 1])
+    np.testing.assert_allclose(with_same(atoms, beyond).theta, [low[0], high[1]])
+    assert with_same(atoms, np.zeros(1)) is atoms
+
+
 def test_model_files_hold_what_was_learned(tmp_path):
     data = friedman1(60, random_state=0)
     model = RVR(gamma="ard").fit(data.X, data.y)
@@ -407,6 +474,13 @@ def test_iterations_may_run_out():
     assert np.isfinite(model.predict(data.X)).all()
 
 
+def test_iterations_of_classes_may_run_out():
+    data = mixtures(60, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = RVC(gamma="evidence", max_iter=2).fit(data.X, data.y)
+    assert model.certificate_.kernel_gradient == 0.0
+
+
 # --- latent functions ------------------------------------------------------------------------
 
 
@@ -418,6 +492,8 @@ def test_working_targets_are_the_first_newton_step():
     p = 0.75
     np.testing.assert_allclose(targets.t[:, 0], (t - p) / (p * (1 - p)))
     np.testing.assert_allclose(targets.weights, 1.0)
+    assert targets.center
+    assert not working_targets(replace(latent, center=False)).center
 
 
 @pytest.mark.parametrize("likelihood", [Multinomial(3), Poisson()], ids=repr)

@@ -122,7 +122,9 @@ def infer(
         start = None if last is None else last.start(atoms.size * K)
         if learns(atoms):
             model = LatentModel(X, hyperprior, latent_of, solve)
-            atoms, solution, quad = learn_latent(atoms, model, working_targets(latent), tol, start)
+            targets = working_targets(latent)
+            del latent  # its design is as large as those with other parameters
+            atoms, solution, quad = learn_latent(atoms, model, targets, tol, start)
         else:
             solution, quad = solve(latent, hyperprior, start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)

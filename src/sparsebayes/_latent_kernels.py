@@ -19,7 +19,6 @@ from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
 from sparsebayes.solvers.settling import Fit, settle
 
 FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 
 __all__ = ["LatentFit", "LatentModel", "learn_latent", "working_targets"]
 
@@ -30,10 +29,11 @@ _SATURATED = 1e-3  # of the largest curvature: rows below it would have targets 
 
 
 class LatentFit(NamedTuple):
-    """A fit of all atoms: solution and last expansion."""
+    """A fit of all atoms: solution, last expansion, and what it is of."""
 
     solution: Solution
     quad: LatentQuadratic
+    latent: Latent
 
     @property
     def state(self) -> State:
@@ -64,7 +64,8 @@ class LatentModel(NamedTuple):
 
     def fit(self, atoms: Any, start: Point | None) -> LatentFit:
         """Fit all atoms, their parameters held."""
-        return LatentFit(*self.solve(self.latent(atoms), self.hyperprior, start))
+        latent = self.latent(atoms)
+        return LatentFit(*self.solve(latent, self.hyperprior, start), latent)
 
     def objective(self, fit: LatentFit) -> float:
         """Laplace's log evidence and log hyperprior."""
@@ -89,7 +90,7 @@ class LatentModel(NamedTuple):
 
     def gradient(self, atoms: Any, fit: LatentFit) -> FloatArray:
         """Derivative of the objective in the parameters, mode and variances following."""
-        return self.slope(atoms, self.latent(atoms), fit.quad, fit.state)
+        return self.slope(atoms, fit.latent, fit.quad, fit.state)
 
     def slope(self, atoms: Any, latent: Latent, quad: LatentQuadratic, state: State) -> FloatArray:
         """The same, of a state on an expansion."""
@@ -171,7 +172,7 @@ def learn_latent(
     if start is None:
         begins = [first_theta(atoms, model.X, targets), atoms.theta]
     learned = learn(model, atoms, begins, tol, start)
-    solution, quad = learned.fit
+    solution, quad, _ = learned.fit
     solution = solution.with_kernels(learned, tol)
     return learned.atoms, solution, quad
 

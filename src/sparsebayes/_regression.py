@@ -170,6 +170,7 @@ def regress(
         hyperprior = hyperprior_in_units(hyperprior, scale)
         start = None if last is None else last.start(given, scale)
         if learns(atoms):
+            del quad, given  # their design is as large as those with other parameters
             atoms, quad, solution = learn_regression(
                 atoms,
                 GaussianModel(X, t, hyperprior, noise_var, quadratic, solve),

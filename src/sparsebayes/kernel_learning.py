@@ -26,7 +26,6 @@ from scipy.optimize import Bounds, minimize
 from sparsebayes.dictionaries import Tunable
 
 FloatArray = NDArray[np.float64]
-IndexArray = NDArray[np.intp]
 F = TypeVar("F")
 
 __all__ = [

@@ -29,7 +29,6 @@ from sparsebayes.solvers.expansion import (
 )
 from sparsebayes.solvers.joint import CIRCLES, UPDATES, check_size, worthless
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = ["solve"]
