@@ -128,7 +128,9 @@ def held_parameters(held: tuple[str, ...]) -> str:
     named = ", ".join(held)
     verb = "is at its bound" if len(held) == 1 else "are at their bounds"
     return (
-        f"the learned {named} {verb}: the objective would go on rising beyond, as it does where "
-        "narrow kernels explain single samples, noise and all. Use a stronger prior "
-        '(prior="bic"), give gamma, or, for a kernel object, other bounds.'
+        f"the learned {named} {verb}: the objective would go on rising beyond, as it does at the "
+        "narrow end where kernels explain single samples, noise and all, and at the wide end "
+        "where the function is a straight line. If narrow, use a stronger prior "
+        '(prior="bic") or give gamma; if wide, Linear() + Kernel(...); of a kernel object, other '
+        "bounds."
     )
