@@ -25,6 +25,7 @@ from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.kernel_learning import Learned, learn
+from sparsebayes.problem import Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.shared_variance import Targets, first_theta
 from sparsebayes.solvers import working_set
@@ -35,7 +36,7 @@ STARTS = 10
 FACTOR = 100.0
 TOL = 1e-6
 NEAR = 1.0  # nats: as good as the best
-SAME = 0.1  # noise standard deviations between predictions: the same for all that matters
+SAME = 0.1  # between predictions, in noise standard deviations of the usual fit: all the same
 
 COLUMNS = {
     "": "",
@@ -51,6 +52,7 @@ COLUMNS = {
     "most RMSE": ".4g",
     "atoms from": "d",
     "atoms to": "d",
+    "collapsed": "d",
     "CPU s": ".2f",
 }
 
@@ -64,6 +66,7 @@ class Ends:
     noise_std: list[float] = field(default_factory=list)
     rmse: list[float] = field(default_factory=list)
     atoms: list[int] = field(default_factory=list)
+    collapsed: list[bool] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
 
 
@@ -119,12 +122,14 @@ def measure(task: Task, usual: Run, prepared: bool, starts: int) -> Ends:
         run = usual if seed == 0 else Run()
         if seed:
             run.once(partial(task.learn, seed, prepared))
-        state, prediction = run.result.fit.solution.state, task.predict(run.result)
+        solution, prediction = run.result.fit.solution, task.predict(run.result)
+        state = solution.state
         ends.objective.append(state.objective)
         ends.prediction.append(prediction)
         ends.noise_std.append(task.unit * state.noise_var**0.5)
         ends.rmse.append(rms(prediction - task.data.truth))
         ends.atoms.append(len(state.active))
+        ends.collapsed.append(solution.status is Status.COLLAPSED)
         ends.cpu.append(run.cpu)
     return ends
 
@@ -134,7 +139,8 @@ def row(name: str, ends: Ends) -> dict[str, Any]:
     objective = np.array(ends.objective[1:])
     best = int(objective.argmax()) + 1
     below = objective.max() - objective
-    apart = [rms(p - ends.prediction[best]) / ends.noise_std[best] for p in ends.prediction[1:]]
+    # Of the usual fit: where a model has collapsed, its noise is no unit.
+    apart = [rms(p - ends.prediction[best]) / ends.noise_std[0] for p in ends.prediction[1:]]
     return {
         "": name,
         "best": float(objective.max()),
@@ -149,6 +155,7 @@ def row(name: str, ends: Ends) -> dict[str, Any]:
         "most RMSE": max(ends.rmse[1:]),
         "atoms from": min(ends.atoms[1:]),
         "atoms to": max(ends.atoms[1:]),
+        "collapsed": sum(ends.collapsed[1:]),
         "CPU s": float(np.median(ends.cpu[1:])),
     }
 
