@@ -2,7 +2,7 @@
 
 All weights, the bias among them, begin with a variance of N^2 and the noise with a hundredth of the
 targets' variance. MacKay's updates (section 2.3) are repeated until no log precision changes by
-more than 1e-3, or 500 times; weights of a precision beyond 1e9 are pruned for good. The paper prints
+more than 1e-3, or 500 times; weights of precisions beyond 1e9 are pruned for good. The paper prints
 none of these numbers: they are typical of programs of its time, and they matter, since on many
 problems the updates are far from an optimum of the evidence where they stop. Nothing of the library
 is used.
