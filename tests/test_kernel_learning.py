@@ -528,3 +528,20 @@ def test_counts_learn_a_width():
     y = rng.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
     model = RVR(gamma="evidence", likelihood="poisson").fit(X, y)
     assert 0.3 < model.gamma_**-0.5 < 3.0
+
+
+def test_one_outlier_in_the_inputs_does_not_hide_the_function():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (40, 2))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=40)
+    X[-1] = 1e6, 0.0
+    model = RVR(gamma="evidence").fit(X, y)
+    assert len(model.relevance_) > 3
+    assert 0.5 < model.gamma_**-0.5 < 20.0
+
+
+def test_a_narrowing_fit_is_not_called_converged():
+    data = friedman1(120, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="so narrow that they explain the noise"):
+        model = RVR(gamma="evidence", tol=1e4).fit(data.X, data.y)
+    assert not model.converged_

@@ -23,7 +23,7 @@ Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, n
 __all__ = ["GaussianFit", "GaussianModel", "learn_regression"]
 
 _FINE = 1e-9  # nats that Newton's method leaves: the derivative is exact only at the maximum
-_WALL = -1e10  # where float64 cannot tell
+_WALL = -1e100  # where float64 cannot tell
 
 
 class GaussianFit(NamedTuple):

@@ -24,7 +24,7 @@ __all__ = ["LatentFit", "LatentModel", "learn_latent", "working_targets"]
 
 _FINE = 1e-7  # nats that mode and variances leave to each other
 _STEPS = 1000  # Newton steps of one evaluation, at most
-_WALL = -1e10  # where float64 cannot tell
+_WALL = -1e100  # where float64 cannot tell
 _SATURATED = 1e-3  # of the largest curvature: rows below it would have targets of any size
 
 

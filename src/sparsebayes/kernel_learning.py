@@ -39,7 +39,7 @@ __all__ = [
     "with_same",
 ]
 
-_SOUND = 0.5  # degrees of freedom, as a share of the samples, beyond which atoms explain noise
+_SOUND = 0.4  # degrees of freedom, as a share of the samples, beyond which atoms explain noise
 _CHARGE = 0.5  # nats that a fitted variance adds to the evidence where there is nothing to explain
 _ROUNDS = 40
 _IDLE = 2  # of them that gain nothing, though a derivative is left

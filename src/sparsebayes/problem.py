@@ -214,7 +214,7 @@ class Solution:
             With all of it in the certificate and the status.
         """
         certificate = replace(self.certificate, kernel_gradient=learned.slope)
-        converged = self.converged and certificate.holds(tol)
+        converged = self.converged and certificate.holds(tol) and not learned.narrowing
         status = self.status
         if status is Status.CONVERGED and not converged:
             status = Status.NARROWING if learned.narrowing else Status.UNTUNED

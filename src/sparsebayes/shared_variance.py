@@ -35,10 +35,11 @@ _STEPS = 100
 _ENOUGH = 0.01  # nats per unit of log parameter: the sparse model has its own optimum
 _SHIFTS = np.log(8.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log parameters
 _TRIES = 2  # searches besides one from the widest, for many parameters
+_INWARD = np.log(8.0) * np.array([-1.0, -2.0])  # from the highest log parameters
 _RANGE = 20.0  # how far log variances may go
 _NOISE = 1e-9, 2.0  # noise variances, as fractions of the power of the targets
 _BEGIN = 0.1  # the one to begin with
-_WALL = 1e10  # where float64 cannot tell
+_WALL = 1e100  # where float64 cannot tell
 
 
 class Targets(NamedTuple):
@@ -124,8 +125,10 @@ def first_theta(
 
     ranges = np.concatenate([v[:, None] + [-_RANGE, _RANGE], noise[None, 1:], few.bounds])
     # Far too narrow, all widths are alike, and a gradient leads nowhere: look around first.
+    # The bounds know how near neighbors are, which one outlier can hide from the start.
     shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)
-    starts = np.clip(start + shifts, *ranges.T)
+    narrow = np.where(np.arange(start.size) > n_parts, ranges[:, 1] + _INWARD[:, None], start)
+    starts = np.clip(np.concatenate([start + shifts, narrow]), *ranges.T)
     order = np.argsort([loss(one)[0] for one in starts], kind="stable").tolist()
     tries = order[:1]
     if len(few.theta) > _FEW:  # from the widest, inputs that matter come in one by one
