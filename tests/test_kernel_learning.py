@@ -545,3 +545,26 @@ def test_a_narrowing_fit_is_not_called_converged():
     with pytest.warns(ConvergenceWarning, match="so narrow that they explain the noise"):
         model = RVR(gamma="evidence", tol=1e4).fit(data.X, data.y)
     assert not model.converged_
+
+
+def test_open_bounds_of_a_kernel_object():
+    data = sinc(60, noise=0.1, random_state=0)
+    kernel = gp.RBF(3.0, length_scale_bounds=(0.0, np.inf))
+    model = RVR(kernel, gamma="evidence").fit(data.X, data.y)
+    assert 1.0 < model.kernel_.length_scale < 2.9
+
+
+def test_values_beyond_float64_are_a_wall_and_other_errors_are_not():
+    data = sinc(30, noise=0.1, random_state=0)
+    steep = RVR("poly", gamma="evidence", degree=40, coef0=1.0)
+    steep.fit(data.X, data.y)  # narrower, it overflows
+    assert np.isfinite(steep.predict(data.X)).all()
+
+    class Broken(gp.RBF):
+        def __call__(self, X, Y=None, eval_gradient=False):
+            if self.length_scale != 3.0:
+                raise ValueError("a mistake of its author")
+            return super().__call__(X, Y, eval_gradient)
+
+    with pytest.raises(ValueError, match="a mistake of its author"):
+        RVR(Broken(3.0), gamma="evidence").fit(data.X, data.y)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.evidence_gradient import gaussian_gradient
 from sparsebayes.hyperpriors import Hyperprior
@@ -113,7 +113,8 @@ class GaussianProfile:
             end = newton(quad.gram(usable), model.hyperprior, self.v[usable], noise, tol=_FINE)
             kept = usable[end.kept]
             state = refresh(quad, model.hyperprior, kept, end.v, end.noise_var)
-        except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+            slope = model.slope(few.restrict(kept), quad, state)
+        except (Breakdown, OutOfRange):
             self.last = None
             return _WALL, np.zeros_like(theta)
         start = self.active[kept], state.v, state.noise_var
@@ -121,7 +122,7 @@ class GaussianProfile:
         if self.best is None or state.objective > self.best.objective:
             self.v[kept], self.noise_var = state.v, state.noise_var
             self.best = self.last
-        return state.objective, model.slope(few.restrict(kept), quad, state)
+        return state.objective, slope
 
 
 def learn_regression(

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.evidence_gradient import latent_profile_gradient
 from sparsebayes.hyperpriors import Hyperprior
@@ -118,7 +118,7 @@ class LatentProfile:
             account = Fit(latent, model.hyperprior, _STEPS, None)
             point = settle(account, latent, self.point, _FINE)
             at = expand(latent, model.hyperprior, point)
-        except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+        except (Breakdown, OutOfRange):
             self.last = None
             return _WALL, np.zeros_like(theta)
         end = restored(at.point, self.active, self.per_atom, self.K)

@@ -22,6 +22,7 @@ from sparsebayes._union_search import Part, search_parts
 from sparsebayes.design import make_design
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
+from sparsebayes.dictionaries._protocol import OutOfRange
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperparameters import Evidence
@@ -279,7 +280,7 @@ def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
 def _check_norms(quad: DesignQuadratic) -> None:
     norms = quad.norm[quad.norm != 0]
     if norms.size and not (norms.min() >= _SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
-        raise ValueError(
+        raise OutOfRange(
             f"the atoms have values of size {norms.min():.0e} to {norms.max():.0e}, which leave "
             "the range of float64: give X in other units."
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from sparsebayes.design import make_design
-from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import Breakdown, State, whiten
 from sparsebayes.evidence_gradient import gaussian_gradient
@@ -114,16 +114,18 @@ def first_theta(
             quad = _quadratic(now, X, targets)
             v = np.exp(parameters[:n_parts])[part] * quad.norm**2
             white = whiten(gram := quad.gram(every), v, noise_var)
-        except (Breakdown, ValueError):  # a kernel that overflows says so by a ValueError
+            state = State(every, v, noise_var, white, white.log_evidence)
+            of_theta = now.pullback(X, gaussian_gradient(quad, state, Flat(), targets.t))
+        except (Breakdown, OutOfRange):
             return _WALL, np.zeros_like(parameters)
         slopes = derivatives(gram, Flat(), v, Noise(noise_var, estimated, 0.0), white).gradient
-        state = State(every, v, noise_var, white, white.log_evidence)
         own = np.bincount(part, slopes[: len(part)], n_parts)
         rise = slopes[len(part) :] if estimated else np.zeros(1)
-        of_theta = now.pullback(X, gaussian_gradient(quad, state, Flat(), targets.t))
         return -white.log_evidence, -np.concatenate([own, rise, of_theta])
 
-    ranges = np.concatenate([v[:, None] + [-_RANGE, _RANGE], noise[None, 1:], few.bounds])
+    near = few.theta[:, None] + [-_RANGE, _RANGE]
+    limits = np.where(np.isfinite(few.bounds), few.bounds, near)
+    ranges = np.concatenate([v[:, None] + [-_RANGE, _RANGE], noise[None, 1:], limits])
     # Far too narrow, all widths are alike, and a gradient leads nowhere: look around first.
     # The bounds know how near neighbors are, which one outlier can hide from the start.
     shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)

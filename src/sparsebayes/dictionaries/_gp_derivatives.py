@@ -15,7 +15,7 @@ from scipy.special import gamma as gamma_function
 from scipy.special import kv
 from sklearn.gaussian_process import kernels
 
-from sparsebayes.dictionaries._protocol import Floats
+from sparsebayes.dictionaries._protocol import Floats, OutOfRange
 from sparsebayes.dictionaries.kernel_derivatives import contract_squares, pull_widths, row_blocks
 
 _TILE = 256  # rows, and centers, of which all pairs are differentiated at a time
@@ -65,7 +65,7 @@ def pull_theta(kernel: Any, X: Floats, D: Floats, Z: Floats) -> Floats:
         with np.errstate(over="ignore", under="ignore"):
             total += _pull(kernel, X[rows], np.asarray(D[rows], dtype=np.float64), Z)
     if not np.isfinite(total).all():
-        raise ValueError(f"kernel {kernel} has derivatives that are not finite on this X")
+        raise OutOfRange(f"kernel {kernel} has derivatives that are not finite on this X")
     return total
 
 

@@ -54,6 +54,10 @@ class Atoms(Protocol):
         """Describe the atoms by a JSON-able dict with a "kind", and named arrays."""
 
 
+class OutOfRange(ValueError):
+    """Values of atoms leave the range of float64: at these parameters there is nothing to fit."""
+
+
 @runtime_checkable
 class Tunable(Protocol):
     """Atoms with parameters to learn, such as the width of a kernel.

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from sparsebayes.dictionaries._protocol import Floats, Matrix, is_sparse
+from sparsebayes.dictionaries._protocol import Floats, Matrix, OutOfRange, is_sparse
 
 _CACHED = 1 << 16  # entries of a block of our own formulas: half a megabyte
 _LARGEST = 1 << 20  # entries of any block, and of those of other people's kernels
@@ -109,7 +109,7 @@ def refuse_overflow(name: str, out: Floats) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         total = out.sum()
     if not np.isfinite(total):
-        raise ValueError(
+        raise OutOfRange(
             f"kernel {name!r} overflows on this X: scale the inputs (StandardScaler), "
             "or choose a smaller gamma or degree"
         )
@@ -322,7 +322,7 @@ def foreign(Z: Matrix, function: Callable[[Matrix, Matrix], Any], label: str) ->
             )
         out[...] = result
         if not np.isfinite(out).all():
-            raise ValueError(f"kernel {label} returned NaN or infinity")
+            raise OutOfRange(f"kernel {label} returned NaN or infinity")
 
     return Formula(lambda X: X, Z, fill, cells=_LARGEST)
 
