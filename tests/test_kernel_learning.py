@@ -15,7 +15,7 @@ from sklearn.gaussian_process import kernels as gp
 from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._kernel_report import feature_relevance
-from sparsebayes._latent_kernels import working_targets
+from sparsebayes._latent_kernels import LatentModel, working_targets
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -27,7 +27,7 @@ from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.problem import Certificate, Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.shared_variance import Targets, first_theta
-from sparsebayes.solvers import working_set
+from sparsebayes.solvers import relinearize, working_set
 from sparsebayes.solvers.newton import newton
 
 
@@ -568,3 +568,25 @@ def test_values_beyond_float64_are_a_wall_and_other_errors_are_not():
 
     with pytest.raises(ValueError, match="a mistake of its author"):
         RVR(Broken(3.0), gamma="evidence").fit(data.X, data.y)
+
+
+def test_one_outlier_in_the_inputs_does_not_hide_the_classes():
+    data = mixtures(120, random_state=1)
+    X = np.vstack([data.X, [[1e6, 0.0]]])
+    y = np.append(data.y, data.y[0])
+    model = RVC(gamma="evidence").fit(X, y)
+    assert model.score(data.X, data.y) > 0.8
+    assert 0.05 < model.gamma_**-0.5 < 20.0
+
+
+def test_degrees_of_freedom_of_classes_are_those_of_the_fit():
+    data = mixtures(60, random_state=0)
+
+    def latent(atoms):
+        design = make_design(atoms, data.X)
+        return Latent(design, data.y.astype(float), None, Bernoulli(), center=True)
+
+    model = LatentModel(data.X, Flat(), latent, lambda *given: relinearize.solve(*given[:2]))
+    fit = model.fit(Kernel("rbf", gamma=5.0).bind(data.X), None)
+    assert model.dof(fit) == fit.state.dof.sum() > 1.0
+    assert model.n_samples == 60
