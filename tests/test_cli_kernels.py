@@ -112,3 +112,12 @@ def test_errors_are_one_line(run, curve, options, message):
     assert (code, out) == (1, "")
     assert len(err.splitlines()) == 1
     assert re.search(message, err)
+
+
+@pytest.mark.parametrize("word", ["evidence", "ard"])
+def test_features_themselves_have_no_width_to_learn(run, curve, word):
+    code, out, err = run("fit", curve, "--target", "y", "--kernel", "none", "--gamma", word)
+    assert code != 0
+    assert out == ""
+    assert f"--gamma {word} is for kernels, and --kernel none has none" in err
+    assert err.count("\n") == 1

@@ -261,6 +261,7 @@ def _regressor(arguments: argparse.Namespace) -> Any:
 
     common = _common(arguments) | {"noise_variance": arguments.noise_variance}
     if arguments.kernel == "none":
+        _refuse_widths(arguments)
         return SparseBayesRegressor("linear", **common)
     return RVR(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
 
@@ -270,8 +271,16 @@ def _classifier(arguments: argparse.Namespace) -> Any:
 
     common = _common(arguments)
     if arguments.kernel == "none":
+        _refuse_widths(arguments)
         return SparseBayesClassifier("linear", **common)
     return RVC(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+
+
+def _refuse_widths(arguments: argparse.Namespace) -> None:
+    from sparsebayes._tables import TableError
+
+    if arguments.gamma in _LEARNED:
+        raise TableError(f"--gamma {arguments.gamma} is for kernels, and --kernel none has none")
 
 
 def _common(arguments: argparse.Namespace) -> dict[str, Any]:
