@@ -15,7 +15,7 @@ from sklearn.gaussian_process import kernels as gp
 from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._kernel_report import feature_relevance
-from sparsebayes._latent_kernels import LatentModel, working_targets
+from sparsebayes._latent_kernels import working_targets
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -27,7 +27,7 @@ from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.problem import Certificate, Status
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.shared_variance import Targets, first_theta
-from sparsebayes.solvers import relinearize, working_set
+from sparsebayes.solvers import working_set
 from sparsebayes.solvers.newton import newton
 
 
@@ -139,7 +139,7 @@ def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
     assert (np.diff(reached) > -1e-6).all()
     assert learned.slope <= 1e-3
     # Refitted with any width moved a little, the objective is lower.
-    end = model.objective(learned.fit)
+    end = learned.objective
     for k in np.flatnonzero(learned.atoms.theta > learned.atoms.theta.max() - 6):
         for step in (-0.01, 0.01):  # farther off other atoms may come in
             theta = learned.atoms.theta.copy()
@@ -148,7 +148,7 @@ def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
             moved = model.fit(
                 learned.atoms.with_theta(theta), (start.active, start.v, start.noise_var)
             )
-            assert model.objective(moved) < end
+            assert moved.solution.state.objective < end
 
 
 def test_a_solver_that_falls_to_a_poorer_optimum_is_not_followed():
@@ -171,8 +171,8 @@ def test_a_solver_that_falls_to_a_poorer_optimum_is_not_followed():
 
     model, _targets = gaussian_model(data.X, data.y, solve)
     atoms = Kernel("rbf", gamma="evidence").bind(data.X)
-    first = model.objective(model.fit(atoms, None))
-    assert model.objective(learn(model, atoms, [atoms.theta], 1e-6).fit) == first
+    first = model.fit(atoms, None).solution.state.objective
+    assert learn(model, atoms, [atoms.theta], 1e-6).objective == first
 
 
 @pytest.mark.parametrize("word", ["evidence", "ard"])
@@ -188,7 +188,7 @@ def test_ten_starts_end_alike(word):
         theta = np.clip(theta, *atoms.bounds.T)
         begin = begin_with(X, targets, atoms.with_theta(theta))
         learned = learn(model, atoms, [begin], 1e-6)
-        ends.append(model.objective(learned.fit))
+        ends.append(learned.objective)
     assert np.ptp(ends) < 2.0  # nats: other atoms beside those found, as for a given width
 
 
@@ -295,8 +295,8 @@ def test_goes_on_from_the_better_of_several_beginnings():
     alone = learn(model, atoms, [good], 1e-6)
     both = learn(model, atoms, [wide, good], 1e-6)
     lost = learn(model, atoms, [wide], 1e-6)
-    assert model.objective(both.fit) == model.objective(alone.fit)
-    assert model.objective(lost.fit) < model.objective(alone.fit) - 1.0
+    assert both.objective == alone.objective
+    assert lost.objective < alone.objective - 1.0
     assert both.n_iter > alone.n_iter
 
 
@@ -306,9 +306,9 @@ def test_atoms_that_explain_noise_do_not_win():
     atoms = Kernel("rbf", gamma="evidence").bind(data.X)
     wide, narrow = atoms.theta - np.log(4), atoms.theta + np.log(16)
     overfit = model.fit(atoms.with_theta(narrow), None)
-    assert model.dof(overfit) > 120
+    assert overfit.solution.state.dof.sum() > 120
     learned = learn(model, atoms, [narrow, wide], 1e-6)
-    assert model.dof(learned.fit) < 120
+    assert learned.dof < 120
     only = learn(model, atoms, [narrow], 1e-6)
     assert only.narrowing
     np.testing.assert_array_equal(only.atoms.theta, np.minimum(narrow, atoms.bounds[:, 1]))
@@ -577,16 +577,3 @@ def test_one_outlier_in_the_inputs_does_not_hide_the_classes():
     model = RVC(gamma="evidence").fit(X, y)
     assert model.score(data.X, data.y) > 0.8
     assert 0.05 < model.gamma_**-0.5 < 20.0
-
-
-def test_degrees_of_freedom_of_classes_are_those_of_the_fit():
-    data = mixtures(60, random_state=0)
-
-    def latent(atoms):
-        design = make_design(atoms, data.X)
-        return Latent(design, data.y.astype(float), None, Bernoulli(), center=True)
-
-    model = LatentModel(data.X, Flat(), latent, lambda *given: relinearize.solve(*given[:2]))
-    fit = model.fit(Kernel("rbf", gamma=5.0).bind(data.X), None)
-    assert model.dof(fit) == fit.state.dof.sum() > 1.0
-    assert model.n_samples == 60

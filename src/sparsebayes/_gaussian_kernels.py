@@ -10,17 +10,16 @@ from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.evidence_gradient import gaussian_gradient
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import Tuned, learn
-from sparsebayes.problem import Problem, Solution, Status
+from sparsebayes.kernel_learning import Tuned
+from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import DesignQuadratic
-from sparsebayes.shared_variance import Targets, first_theta
 from sparsebayes.solvers.newton import newton
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, noise variance
 
-__all__ = ["GaussianFit", "GaussianModel", "learn_regression"]
+__all__ = ["GaussianFit", "GaussianModel"]
 
 _FINE = 1e-9  # nats that Newton's method leaves: the derivative is exact only at the maximum
 _WALL = -1e100  # where float64 cannot tell
@@ -46,11 +45,6 @@ class GaussianModel(NamedTuple):
     quadratic: Callable[[Any], DesignQuadratic]
     solve: Callable[[Problem, Start | None], Solution]
 
-    @property
-    def n_samples(self) -> float:
-        """Number of distinct samples."""
-        return float(self.t.shape[0])
-
     def fit(self, atoms: Any, start: Start | None) -> GaussianFit:
         """Fit all atoms, their parameters held."""
         quad = self.quadratic(atoms)
@@ -59,23 +53,6 @@ class GaussianModel(NamedTuple):
     def problem(self, quad: DesignQuadratic) -> Problem:
         """The problem of a quadratic."""
         return Problem(quad, self.hyperprior, self.noise_var)
-
-    def objective(self, fit: GaussianFit) -> float:
-        """Log evidence and log hyperprior."""
-        return fit.solution.state.objective
-
-    def iterations(self, fit: GaussianFit) -> int:
-        """Iterations of the fit."""
-        return fit.solution.n_iter
-
-    def is_done(self, fit: GaussianFit) -> bool:
-        """Whether there is no atom, or were no more iterations."""
-        ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
-        return ended or not fit.solution.state.active.size
-
-    def dof(self, fit: GaussianFit) -> float:
-        """Degrees of freedom of the fit."""
-        return float(fit.solution.state.dof.sum())
 
     def profile(self, atoms: Any, fit: GaussianFit) -> "GaussianProfile":
         """The active atoms alone."""
@@ -123,47 +100,6 @@ class GaussianProfile:
             self.v[kept], self.noise_var = state.v, state.noise_var
             self.best = self.last
         return state.objective, slope
-
-
-def learn_regression(
-    atoms: Any,
-    model: GaussianModel,
-    targets: Targets,
-    *,
-    tol: float,
-    start: Start | None = None,
-) -> tuple[Any, DesignQuadratic, Solution]:
-    """Fit atoms, their variances, the noise and the parameters of their kernels.
-
-    Parameters
-    ----------
-    atoms : Tunable atoms
-        All atoms, with the parameters to begin with.
-    model : GaussianModel
-        Data and hyperprior.
-    targets : Targets
-        The data again, as the first search for parameters takes them.
-    tol : float
-        What the certificate is held to.
-    start : tuple or None
-        Where an earlier fit ended, with the parameters that ``atoms`` have.
-
-    Returns
-    -------
-    atoms : Tunable atoms
-        With the parameters found.
-    quad : DesignQuadratic
-        Their quadratic.
-    solution : Solution
-        The last fit.
-    """
-    begins = [atoms.theta]
-    if start is None:
-        begins = [first_theta(atoms, model.X, targets), atoms.theta]
-    learned = learn(model, atoms, begins, tol, start)
-    quad, solution = learned.fit
-    solution = solution.with_kernels(learned, tol)
-    return learned.atoms, quad, solution
 
 
 def _state(fit: GaussianFit) -> State:

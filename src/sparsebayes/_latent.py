@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine, is_pairwise, recount
-from sparsebayes._latent_kernels import LatentModel, learn_latent, working_targets
+from sparsebayes._latent_kernels import LatentModel, working_targets
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -16,7 +16,7 @@ from sparsebayes.design import Design, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import learns, with_same
+from sparsebayes.kernel_learning import fit_kernels, learns, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentQuadratic
@@ -124,7 +124,8 @@ def infer(
             model = LatentModel(X, hyperprior, latent_of, solve)
             targets = working_targets(latent)
             del latent  # its design is as large as those with other parameters
-            atoms, solution, quad = learn_latent(atoms, model, targets, tol, start)
+            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start)
+            quad = fit.quad
         else:
             solution, quad = solve(latent, hyperprior, start)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)

@@ -10,17 +10,17 @@ from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.evidence_gradient import latent_profile_gradient
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import Tuned, learn
+from sparsebayes.kernel_learning import Tuned
 from sparsebayes.laplace import Latent, find_mode
 from sparsebayes.latent_quadratic import LatentQuadratic
-from sparsebayes.problem import Solution, Status
-from sparsebayes.shared_variance import Targets, first_theta
+from sparsebayes.problem import Solution
+from sparsebayes.shared_variance import Targets
 from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
 from sparsebayes.solvers.settling import Fit, settle
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["LatentFit", "LatentModel", "learn_latent", "working_targets"]
+__all__ = ["LatentFit", "LatentModel", "working_targets"]
 
 _FINE = 1e-7  # nats that mode and variances leave to each other
 _STEPS = 1000  # Newton steps of one evaluation, at most
@@ -57,32 +57,10 @@ class LatentModel(NamedTuple):
     latent: Callable[[Any], Latent]
     solve: Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
-    @property
-    def n_samples(self) -> float:
-        """Number of distinct samples."""
-        return float(self.X.shape[0])
-
     def fit(self, atoms: Any, start: Point | None) -> LatentFit:
         """Fit all atoms, their parameters held."""
         latent = self.latent(atoms)
         return LatentFit(*self.solve(latent, self.hyperprior, start), latent)
-
-    def objective(self, fit: LatentFit) -> float:
-        """Laplace's log evidence and log hyperprior."""
-        return fit.solution.state.objective
-
-    def iterations(self, fit: LatentFit) -> int:
-        """Iterations of the fit."""
-        return fit.solution.n_iter
-
-    def is_done(self, fit: LatentFit) -> bool:
-        """Whether there is no atom, or were no more iterations."""
-        ended = fit.solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
-        return ended or not fit.state.active.size
-
-    def dof(self, fit: LatentFit) -> float:
-        """Degrees of freedom of the fit."""
-        return float(fit.solution.state.dof.sum())
 
     def profile(self, atoms: Any, fit: LatentFit) -> "LatentProfile":
         """The active atoms alone."""
@@ -135,46 +113,6 @@ class LatentProfile:
         v = dict(zip(self.point.active.tolist(), self.point.v.tolist(), strict=True))
         v |= dict(zip(point.active.tolist(), point.v.tolist(), strict=True))
         self.point = Point(self.point.active, np.array([v[j] for j in self.point.active]))
-
-
-def learn_latent(
-    atoms: Any,
-    model: LatentModel,
-    targets: Targets,
-    tol: float,
-    start: Point | None,
-) -> tuple[Any, Solution, LatentQuadratic]:
-    """Fit atoms, their variances and the parameters of their kernels.
-
-    Parameters
-    ----------
-    atoms : Tunable atoms
-        All atoms, with the parameters to begin with.
-    model : LatentModel
-        Data, likelihood and hyperprior.
-    targets : Targets
-        Numbers that stand for the data in the first search for parameters.
-    tol : float
-        What the certificate is held to.
-    start : Point or None
-        Where an earlier fit ended, with the parameters that ``atoms`` have.
-
-    Returns
-    -------
-    atoms : Tunable atoms
-        With the parameters found.
-    solution : Solution
-        The last fit.
-    quad : LatentQuadratic
-        Its last expansion.
-    """
-    begins = [atoms.theta]
-    if start is None:
-        begins = [first_theta(atoms, model.X, targets), atoms.theta]
-    learned = learn(model, atoms, begins, tol, start)
-    solution, quad, _ = learned.fit
-    solution = solution.with_kernels(learned, tol)
-    return learned.atoms, solution, quad
 
 
 def working_targets(latent: Latent) -> Targets:

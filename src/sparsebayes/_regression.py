@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_pairwise, recount
-from sparsebayes._gaussian_kernels import GaussianModel, learn_regression
+from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._samples import (
     gather,
     hyperprior_in_units,
@@ -28,7 +28,7 @@ from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
-from sparsebayes.kernel_learning import learns, with_same
+from sparsebayes.kernel_learning import fit_kernels, learns, with_same
 from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
@@ -172,13 +172,10 @@ def regress(
         start = None if last is None else last.start(given, scale)
         if learns(atoms):
             del quad, given  # their design is as large as those with other parameters
-            atoms, quad, solution = learn_regression(
-                atoms,
-                GaussianModel(X, t, hyperprior, noise_var, quadratic, solve),
-                Targets(t, weights, fit_intercept, noise_var, before),
-                tol=tol,
-                start=start,
-            )
+            model = GaussianModel(X, t, hyperprior, noise_var, quadratic, solve)
+            targets = Targets(t, weights, fit_intercept, noise_var, before)
+            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start)
+            quad = fit.quad
         else:
             problem = Problem(given, hyperprior, noise_var)
             solution = solve(problem, start)

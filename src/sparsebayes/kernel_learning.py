@@ -11,7 +11,7 @@ Tipping (2001, appendix C) leaves open how to combine the two. Here:
 4. Fit again, from there. Repeat 3 and 4 until neither gains.
 
 A model whose atoms explain the noise, as narrow kernels can, is never gone on to from one whose
-atoms do not.
+atoms do not. Laplace's variances are a balance rather than a maximum, and their derivatives count.
 No step lowers the objective, and where it stops no single atom, no variance, nor the noise, nor any
 parameter can raise it: the certificate holds for all of them.
 """
@@ -24,15 +24,19 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
 from sparsebayes.dictionaries import Tunable
+from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.problem import Solution, Status
+from sparsebayes.shared_variance import Targets, first_theta
 
 FloatArray = NDArray[np.float64]
-F = TypeVar("F")
 
 __all__ = [
+    "Fit",
     "Learned",
     "Model",
     "Profile",
     "Tuned",
+    "fit_kernels",
     "learn",
     "learns",
     "projected",
@@ -71,27 +75,26 @@ class Profile(Protocol):
         """Objective, maximized over all else, and its derivatives; remember the best."""
 
 
+class Fit(Protocol):
+    """A fit of all atoms, their parameters held."""
+
+    @property
+    def solution(self) -> Solution:
+        """State, status and iterations."""
+
+
+F = TypeVar("F", bound=Fit)
+
+
 class Model(Protocol[F]):
     """What is fitted: data, a likelihood and a hyperprior."""
 
     @property
-    def n_samples(self) -> float:
-        """Number of distinct samples."""
+    def X(self) -> Matrix:
+        """Training rows, (N, d), no two of them one sample."""
 
     def fit(self, atoms: Any, start: Any) -> F:
         """Fit all atoms, their parameters held; ``start`` is None or from a `Tuned`."""
-
-    def objective(self, fit: F) -> float:
-        """What the fit has maximized."""
-
-    def iterations(self, fit: F) -> int:
-        """Iterations of this fit alone."""
-
-    def is_done(self, fit: F) -> bool:
-        """Whether nothing can be learned from this fit: no atom, or no more iterations."""
-
-    def dof(self, fit: F) -> float:
-        """Degrees of freedom of the fit."""
 
     def profile(self, atoms: Any, fit: F) -> Profile:
         """The active atoms of a fit alone."""
@@ -110,6 +113,23 @@ class Learned(Generic[F]):
     held: tuple[str, ...] = ()  # parameters that a bound holds
     n_iter: int = 0  # iterations of all fits
     narrowing: bool = False  # atoms that explain the noise would be better still
+
+    @property
+    def objective(self) -> float:
+        """What the fit has maximized."""
+        return self.fit.solution.state.objective
+
+    @property
+    def dof(self) -> float:
+        """Degrees of freedom of the fit."""
+        return float(self.fit.solution.state.dof.sum())
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing can be learned from the fit: no atom, or no more iterations."""
+        solution = self.fit.solution
+        ended = solution.status in (Status.MAX_ITER, Status.BREAKDOWN)
+        return ended or not solution.state.active.size
 
 
 def learns(atoms: Any) -> bool:
@@ -146,6 +166,40 @@ def with_same(atoms: Any, theta: FloatArray) -> Any:
     return atoms.with_theta(_inside(theta, atoms.bounds))
 
 
+def fit_kernels(
+    model: Model[F], atoms: Any, targets: Targets, tol: float, start: Any = None
+) -> tuple[Any, F, Solution]:
+    """Fit atoms, their variances, the noise and the parameters of their kernels.
+
+    Parameters
+    ----------
+    model : Model
+        What is fitted.
+    atoms : Tunable atoms
+        All atoms, with the parameters to begin with.
+    targets : Targets
+        The data, or numbers that stand for them, as the first search for parameters takes them.
+    tol : float
+        What the certificate is held to.
+    start : object or None
+        Where an earlier fit ended, with the parameters that ``atoms`` have.
+
+    Returns
+    -------
+    atoms : Tunable atoms
+        With the parameters found.
+    fit : F
+        The last fit.
+    solution : Solution
+        Its solution, with what is known about the parameters in its certificate and status.
+    """
+    begins = [atoms.theta]
+    if start is None:
+        begins = [first_theta(atoms, model.X, targets), atoms.theta]
+    learned = learn(model, atoms, begins, tol, start)
+    return learned.atoms, learned.fit, learned.fit.solution.with_kernels(learned, tol)
+
+
 def learn(
     model: Model[F], atoms: Any, begins: list[FloatArray], tol: float, start: Any = None
 ) -> Learned[F]:
@@ -167,25 +221,25 @@ def learn(
     Returns
     -------
     Learned
-        Atoms, fit and what holds there; not below the best of the first fits.
+        Atoms, fit and what holds there; not below the first fit that it goes on from.
     """
     best, spent = _first(model, atoms, begins, tol, start)
     idle = 0
     for _ in range(_ROUNDS):
-        if model.is_done(best.fit) or best.narrowing or idle == _IDLE:
+        if best.is_done or best.narrowing or idle == _IDLE:
             break
-        height = model.objective(best.fit)
+        height = best.objective
         tuned = _tune(model.profile(best.atoms, best.fit), best.atoms, _TIGHT * tol**0.5)
         if tuned is None or tuned.objective < height - tol:
             break
         moved = best.atoms.with_theta(tuned.theta)
         again = _judged(model, moved, model.fit(moved, tuned.start), tol)
-        spent += model.iterations(again.fit)
-        gained = model.objective(again.fit) - height
+        spent += again.fit.solution.n_iter
+        gained = again.objective - height
         fell = gained < -max(tol, _ROUNDING * (1.0 + abs(height)))
         if fell or (gained < 0 and again.slope >= best.slope):
             break
-        if model.dof(again.fit) > _SOUND * model.n_samples:
+        if again.dof > _SOUND * model.X.shape[0]:
             best = replace(best, narrowing=True)
             break
         best = again
@@ -208,22 +262,23 @@ def _first(
         if all(np.abs(inside - other).max() > _ALIKE for other in near):
             near.append(inside)
     fits = [_judged(model, own, model.fit(own, start), tol) for own in map(atoms.with_theta, near)]
-    sound = [one for one in fits if model.dof(one.fit) <= _SOUND * model.n_samples]
+    sound = [one for one in fits if one.dof <= _SOUND * model.X.shape[0]]
     if sound:
-        best = max(sound, key=lambda one: model.objective(one.fit) - _CHARGE * model.dof(one.fit))
+        best = max(sound, key=lambda one: one.objective - _CHARGE * one.dof)
     else:
-        best = replace(min(fits, key=lambda one: model.dof(one.fit)), narrowing=True)
-    return best, sum(model.iterations(one.fit) for one in fits)
+        best = replace(min(fits, key=lambda one: one.dof), narrowing=True)
+    return best, sum(one.fit.solution.n_iter for one in fits)
 
 
 def _judged(model: Model[F], atoms: Any, fit: F, tol: float) -> Learned[F]:
     """A fit, and what is left to learn there."""
-    if model.is_done(fit):
-        return Learned(atoms, fit)
+    found = Learned(atoms, fit)
+    if found.is_done:
+        return found
     gradient = model.gradient(atoms, fit)
     free, held = projected(gradient, atoms.theta, atoms.bounds, tol**0.5)
     labels = tuple(label for label, at in zip(atoms.labels, held, strict=True) if at)
-    return Learned(atoms, fit, float(np.abs(gradient[free]).max(initial=0.0)), labels)
+    return replace(found, slope=float(np.abs(gradient[free]).max(initial=0.0)), held=labels)
 
 
 def projected(
