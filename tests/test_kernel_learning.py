@@ -16,7 +16,7 @@ from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._kernel_report import feature_relevance
 from sparsebayes._latent_kernels import working_targets
-from sparsebayes.datasets import friedman1, mixtures, sinc
+from sparsebayes.datasets import friedman1, friedman3, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.engine import refresh
@@ -320,6 +320,18 @@ def test_a_collapse_is_not_followed():
         model = RVR(gamma="evidence").fit(data.X, data.y)
     assert model.solution_.status is Status.NARROWING
     assert not model.converged_
+
+
+def test_tuning_stops_before_atoms_explain_the_noise():
+    data = friedman3(100, random_state=3)
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    model, _ = gaussian_model(X, data.y / data.y.std())
+    atoms = Kernel("rbf", gamma="evidence").bind(X)
+    first = model.fit(atoms, None).solution.state
+    learned = learn(model, atoms, [atoms.theta], 1e-6)
+    assert learned.narrowing
+    assert learned.objective > first.objective
+    assert first.dof.sum() < learned.dof <= 40
 
 
 # --- bounds ----------------------------------------------------------------------------------

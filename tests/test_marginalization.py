@@ -660,3 +660,12 @@ def test_not_of_too_many_atoms():
             ValueError, match=f"at most 1000 active atoms, and this model has {count}"
         ):
             ask(model.posterior_, X[:2])
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_marginalize_is_a_flag(value):
+    X = np.arange(10.0)[:, None]
+    model = RVR(gamma=0.1).fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(7 * X[:, 0]))
+    for predict in (model.predict, model.predict_distribution):
+        with pytest.raises(TypeError, match="marginalize must be True or False"):
+            predict(X, marginalize=value)

@@ -237,8 +237,7 @@ class _Regressor(RegressorMixin, Fitting):
                 "return_cov and augment cannot both be asked for: each row has an augmented "
                 "model of its own, and no covariance with other rows."
             )
-        if marginalize:
-            self._check_marginalize()
+        if self._marginalizes(marginalize):
             covariance = marginal_covariance(self.posterior_, X) if return_cov else None
             mean, std = marginal_spread(self.posterior_, X, data)
             if covariance is not None:
@@ -263,12 +262,16 @@ class _Regressor(RegressorMixin, Fitting):
         mean = self.posterior_.predict(X)
         return (mean, self.posterior_.target_covariance(X)) if return_cov else mean
 
-    def _check_marginalize(self) -> None:
-        if isinstance(self.posterior_, LatentPosterior):
+    def _marginalizes(self, marginalize: Any) -> bool:
+        """Whether it is asked for, and possible."""
+        if not isinstance(marginalize, bool | np.bool_):
+            raise TypeError(f"marginalize must be True or False, got {marginalize!r}.")
+        if marginalize and isinstance(self.posterior_, LatentPosterior):
             raise ValueError(
                 f"marginalize is for Gaussian noise, and this model has "
                 f"likelihood={self.likelihood_!r}."
             )
+        return bool(marginalize)
 
     def predict_distribution(
         self, X: ArrayLike, augment: Any = False, marginalize: bool = False
@@ -294,8 +297,7 @@ class _Regressor(RegressorMixin, Fitting):
         """
         X = self._checked(X)
         data = training_data(self, augment)
-        if marginalize:
-            self._check_marginalize()
+        if self._marginalizes(marginalize):
             return marginal_mixture(self.posterior_, X, data)
         if data is not None:
             return Normal(*augmented(self.posterior_, data, X))
