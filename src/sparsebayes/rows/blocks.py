@@ -1,0 +1,216 @@
+"""Blocks of rows, and what every place that keeps rows can do: fold a statistic over them.
+
+A fit asks for nothing that is as long as the data. What it needs are sums over rows, and a sum over
+rows is a sum over blocks of them: computed where a block is, by a function that can be sent there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+T = TypeVar("T")
+
+__all__ = ["Block", "Chosen", "ChunkError", "Meter", "Rows", "Sums", "plus"]
+
+
+class ChunkError(ValueError):
+    """A chunk of the data that cannot be used; the message names it and the reason."""
+
+
+class Block(NamedTuple):
+    """Some rows, one after the other."""
+
+    X: Any  # (n, d) float64, dense or CSR
+    y: NDArray[Any]  # (n,) or (n, T): as given, or as an earlier step has made it
+    weights: FloatArray | None  # (n,); None where all are one
+    start: int  # position of the first of them among all rows
+    name: str  # for messages, such as "chunk 3 (rows 3000 to 3999)"
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Base of what a statistic finds in a block: arrays or numbers that add up.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Found(Sums):
+    ...     largest = ("peak",)
+    ...     total: float
+    ...     peak: float
+    >>> plus(Found(1.0, 5.0), Found(2.0, 3.0))
+    Found(total=3.0, peak=5.0)
+    """
+
+    largest: ClassVar[tuple[str, ...]] = ()  # fields of which the largest value counts, no sum
+
+    def plus(self, other: Self) -> Self:
+        """Both together.
+
+        Parameters
+        ----------
+        other : Sums
+            Of the same kind.
+
+        Returns
+        -------
+        Sums
+            A new object; arrays of this one may have been reused for it.
+        """
+        values: list[Any] = []
+        for part in fields(self):
+            mine, more = getattr(self, part.name), getattr(other, part.name)
+            if part.name in self.largest:
+                values.append(np.maximum(mine, more) if np.ndim(mine) else max(mine, more))
+            elif isinstance(mine, np.ndarray) and mine.ndim and mine.flags.writeable:
+                mine += more  # sums of many blocks: no new array for each
+                values.append(mine)
+            else:
+                values.append(mine + more)
+        return type(self)(*values)
+
+
+def plus(one: Any, other: Any) -> Any:
+    """Add what two blocks, or two lots of blocks, have given.
+
+    Parameters
+    ----------
+    one, other : Sums
+        Of the same kind; the arrays of ``one`` may be reused.
+
+    Returns
+    -------
+    Sums
+        Both together.
+    """
+    return one.plus(other)
+
+
+@dataclass
+class Meter:
+    """What has been read of a source, by all rows that were derived from it."""
+
+    passes: int = 0
+    rows: int = 0  # of all passes
+    current: int = 0  # of the pass under way
+    length: int = 0  # rows of a pass over everything, once that is known
+    listen: Callable[["Meter"], None] | None = field(default=None, repr=False)
+
+    def begin(self) -> None:
+        """Note that a pass over the data begins."""
+        self.passes += 1
+        self.current = 0
+
+    def read(self, n: int) -> None:
+        """Note that so many more rows have been dealt with.
+
+        Parameters
+        ----------
+        n : int
+            Rows.
+        """
+        self.rows += n
+        self.current += n
+        if self.listen is not None:
+            self.listen(self)
+
+
+class Rows(Protocol):
+    """Rows kept somewhere: in memory, in files, on other machines."""
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+
+    @property
+    def meter(self) -> Meter:
+        """What has been read."""
+
+    def fold(self, statistic: Callable[[Block], T], merge: Callable[[T, T], T] = plus) -> T:
+        """Compute a statistic of every block and merge them, in the order of the rows.
+
+        Both functions must be picklable. Blocks without rows are left out. The result depends on
+        how rows are divided into blocks by rounding alone.
+        """
+        ...
+
+    def mapped(self, step: Callable[[Block], Block]) -> Self:
+        """The same rows with each block changed by a picklable function, when it is read."""
+        ...
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A step that keeps rows drawn at random, the same ones however rows are divided into blocks.
+
+    Parameters
+    ----------
+    fraction : float
+        Expected fraction of rows that are kept.
+    seed : int
+        Other rows for another seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(1000.0)[:, None]
+    >>> whole = Chosen(0.1, 0)(Block(X, X[:, 0], None, 0, "all"))
+    >>> later = Chosen(0.1, 0)(Block(X[500:], X[500:, 0], None, 500, "second half"))
+    >>> whole.n, np.array_equal(whole.y[whole.y >= 500], later.y)
+    (92, True)
+    """
+
+    fraction: float
+    seed: int
+
+    def __call__(self, block: Block) -> Block:
+        """Keep the chosen rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows.
+
+        Returns
+        -------
+        Block
+            Fewer of them.
+        """
+        if self.fraction >= 1:
+            return block
+        kept = np.flatnonzero(self.draws(block.start, block.n) < self.fraction)
+        weights = None if block.weights is None else block.weights[kept]
+        return block._replace(X=block.X[kept], y=block.y[kept], weights=weights)
+
+    def draws(self, start: int, n: int) -> FloatArray:
+        """Numbers in [0, 1), one for each row, that depend on its position and the seed alone.
+
+        Parameters
+        ----------
+        start : int
+            Position of the first row.
+        n : int
+            Number of rows.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The numbers.
+        """
+        # splitmix64 (Steele, Lea and Flood 2014) of the position: a counter-based generator.
+        offset = np.uint64((start + (self.seed << 40)) % 2**64)
+        with np.errstate(over="ignore"):
+            z = np.arange(n, dtype=np.uint64) + offset
+            z *= np.uint64(0x9E3779B97F4A7C15)
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return (z ^ (z >> np.uint64(31))) / 2.0**64
