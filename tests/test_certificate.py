@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparsebayes._console import show_certificate
 from sparsebayes.problem import Certificate
 
 GOOD = {"max_gain": 1e-7, "gradient_norm": 1e-4, "max_curvature": -0.1}
@@ -23,3 +24,14 @@ def test_rounding_excuses_ten_times_itself_and_no_more(name):
     rounding = 1e-3
     assert Certificate(**(GOOD | {name: 9e-3}), rounding=rounding).holds(1e-6)
     assert not Certificate(**(GOOD | {name: 2e-2}), rounding=rounding).holds(1e-6)
+
+
+def test_a_certificate_of_a_part_of_the_dictionary_says_so(capsys):
+    whole, part = Certificate(**GOOD), Certificate(**GOOD, fraction=0.1)
+    assert whole.fraction == 1
+    assert part.holds(1e-6)  # what it says, it says of the atoms that were drawn
+    assert "fraction=0.1" in repr(part)
+    show_certificate(whole, converged=True)
+    assert "drawn" not in capsys.readouterr().out
+    show_certificate(part, converged=True)
+    assert "of 0.1 of the dictionary, drawn at random" in capsys.readouterr().out

@@ -56,6 +56,8 @@ def show_certificate(certificate: Certificate, converged: bool) -> None:
         else f"not reached: a change would still gain {certificate.max_gain:.1e} nats",
     )
     item("", f"gradient {certificate.gradient_norm:.1e}, curvature {certificate.max_curvature:.1e}")
+    if certificate.fraction < 1:
+        item("", f"of {certificate.fraction:.3g} of the dictionary, drawn at random")
 
 
 def counted(count: int, noun: str) -> str:

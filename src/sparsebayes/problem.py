@@ -68,6 +68,10 @@ class Status(enum.Enum):
         "the evidence goes on rising towards kernels so narrow that they explain the noise: the "
         'last sound model was kept. Use a stronger prior (prior="aic" or "bic"), or give gamma.'
     )
+    INTERRUPTED = (
+        "the fit was interrupted: this is the last model it had, and its certificate does not "
+        "hold. If it had a checkpoint, a fit with resume=True goes on from it."
+    )
     BREAKDOWN = (
         "a factorization failed and the last good state was kept: the atoms are too nearly "
         "collinear. Use fewer or narrower atoms, or give noise_variance."
@@ -130,7 +134,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about an answer, over the whole dictionary.
+    """What is known about an answer, over the whole dictionary unless ``fraction`` is below one.
 
     Attributes
     ----------
@@ -146,6 +150,9 @@ class Certificate:
     kernel_gradient : float
         Largest derivative of the objective in the logarithm of a kernel's parameter that was
         learned and that no bound holds; zero where none was.
+    fraction : float
+        Fraction of the dictionary, drawn at random, that the gain is the largest of; one where it
+        is that of every atom.
     """
 
     max_gain: float
@@ -153,9 +160,10 @@ class Certificate:
     max_curvature: float
     rounding: float = 0.0
     kernel_gradient: float = 0.0
+    fraction: float = 1.0
 
     def holds(self, tol: float) -> bool:
-        """Whether this is a maximum up to ``tol`` nats, as far as float64 can tell."""
+        """Whether this is a maximum up to ``tol`` nats, as far as float64 and the draw can tell."""
         error = 10 * self.rounding
         return (
             self.max_gain <= tol + error
