@@ -19,7 +19,15 @@ from sparsebayes.dictionaries._protocol import is_sparse
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["STORED_BYTES", "ArrayDesign", "BlockedDesign", "Design", "Moments", "make_design"]
+__all__ = [
+    "STORED_BYTES",
+    "ArrayDesign",
+    "BlockedDesign",
+    "Design",
+    "Moments",
+    "make_design",
+    "norm_unless_constant",
+]
 
 STORED_BYTES = 2**31
 """Largest dense design that is stored; above it atoms are evaluated in blocks of rows."""
@@ -282,7 +290,7 @@ def _block_moments(
         for rows, block in blocks():
             difference = block / unit - mean
             centered += w[rows] @ (difference * difference)
-    return Moments(mean * unit, _norm_unless_constant(centered, squares, n) * unit)
+    return Moments(mean * unit, norm_unless_constant(centered, squares, n) * unit)
 
 
 def _sums(blocks: Any, w: FloatArray, unit: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -296,7 +304,7 @@ def _sums(blocks: Any, w: FloatArray, unit: FloatArray) -> tuple[FloatArray, Flo
     return total, squares
 
 
-def _norm_unless_constant(centered: FloatArray, squares: FloatArray, n: int) -> FloatArray:
+def norm_unless_constant(centered: FloatArray, squares: FloatArray, n: float) -> FloatArray:
     """Norms; zero where a column is constant up to rounding: the intercept again, no atom."""
     negligible = centered <= squares * (8 * np.finfo(float).eps) ** 2 * n
     return np.sqrt(np.where(negligible, 0.0, centered))
@@ -321,4 +329,4 @@ def _sparse_moments(Phi: Any, weights: FloatArray | None, center: bool) -> Momen
     absent[absent <= n * np.finfo(float).eps * total] = 0.0  # a full column: nothing but rounding
     centered = absent * mean**2
     centered += np.bincount(column, stored * (data - mean[column]) ** 2, minlength=m)
-    return Moments(mean * unit, _norm_unless_constant(centered, squares, n) * unit)
+    return Moments(mean * unit, norm_unless_constant(centered, squares, n) * unit)

@@ -7,23 +7,25 @@ of it, for atoms of unit norm; no Phi, no t, no link.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.design import Design
+from sparsebayes.design import Design, Moments
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = [
+    "CenteredQuadratic",
     "ColumnCache",
     "DesignQuadratic",
     "Gram",
     "OrthonormalQuadratic",
     "Quadratic",
+    "Targets",
     "members",
 ]
 
@@ -210,12 +212,93 @@ def members(indices: IndexArray, group: int) -> IndexArray:
     return np.asarray((indices[:, None] * group + np.arange(group)).ravel())
 
 
-class DesignQuadratic:
-    """The quadratic of Gaussian noise, or of any weighted least squares, on a design.
+class CenteredQuadratic:
+    """What quadratics of Gaussian noise have in common, wherever their sums come from.
 
     Atoms are centered (if there is an intercept) and brought to unit norm here, so nothing
     downstream knows an atom's own scale. Columns of G are kept once computed: they are what a
     screen costs.
+
+    Parameters
+    ----------
+    moments : Moments
+        Means and norms of the atoms.
+    targets : Targets
+        Sums over the targets.
+    center : bool
+        Whether an intercept with a flat prior is integrated out.
+    noise_prior : InverseGamma, LogGamma or None
+        Prior of the noise variance: observations made before, which count with the targets.
+    """
+
+    group = 1
+    g: FloatArray  # (M, T)
+
+    def __init__(
+        self, moments: Moments, targets: "Targets", center: bool, noise_prior: NoisePrior | None
+    ) -> None:
+        self.mean, self.norm = moments.mean, moments.norm
+        void = self.norm == 0
+        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        self.diag = np.where(void, 0.0, 1.0)
+        total, n_targets = targets.total, len(targets.mean)
+        self.offset = targets.mean if center else np.zeros(n_targets)
+        self.tt = targets.squares
+        drift = 0.0 if center else total * float(targets.mean @ targets.mean)
+        self.spread = max(self.tt - drift, 0.0) / total
+        self.n = total - 1.0 if center else total
+        # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
+        self.log_offset = -0.5 * n_targets * float(np.log(total)) if center else 0.0
+        if noise_prior is not None:
+            before = noise_prior.observations(n_targets)
+            self.n += before.n
+            self.tt += before.tt
+            self.log_offset += before.log_offset
+        self.cache = ColumnCache(len(self.norm))
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        return len(self.norm)
+
+    @property
+    def blocks(self) -> FloatArray:
+        """Diagonal of G, as blocks of one."""
+        return self.diag[:, None, None]
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M), computing only those not seen before."""
+        return self.cache.columns(indices, self._compute)
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
+        G, new = self.cache.block(indices)
+        if new.size == indices.size:
+            G = self._block(indices)
+        elif new.size:
+            G[new[:, None], new] = self._block(indices[new])
+        G.flat[:: indices.size + 1] = self.diag[indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+
+    def _compute(self, fresh: IndexArray) -> FloatArray:
+        """Columns of G as rows."""
+        raise NotImplementedError
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        """G of some atoms alone."""
+        raise NotImplementedError
+
+
+class Targets(NamedTuple):
+    """Sums over targets, weights included."""
+
+    total: float  # of weights
+    mean: FloatArray  # (T,)
+    squares: float  # about the mean if there is an intercept, over all targets
+
+
+class DesignQuadratic(CenteredQuadratic):
+    """The quadratic of Gaussian noise, or of any weighted least squares, on a design.
 
     Parameters
     ----------
@@ -231,8 +314,6 @@ class DesignQuadratic:
         Prior of the noise variance: observations made before, which count with the targets.
     """
 
-    group = 1
-
     def __init__(
         self,
         design: Design,
@@ -241,46 +322,19 @@ class DesignQuadratic:
         center: bool = False,
         noise_prior: NoisePrior | None = None,
     ) -> None:
-        n_rows, m = design.shape
         self.design = design
         self.weights = weights
-        total = float(n_rows if weights is None else weights.sum())
-        moments = design.moments(weights, center)
-        self.mean, self.norm = moments.mean, moments.norm
-        void = self.norm == 0
-        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
-        self.diag = np.where(void, 0.0, 1.0)
+        total = float(design.shape[0] if weights is None else weights.sum())
         weighted = t if weights is None else t * weights[:, None]
         average = weighted.sum(axis=0) / total
-        self.offset = average if center else np.zeros(t.shape[1])
-        residual = t - self.offset
+        residual = t - average if center else t
         weighted = residual if weights is None else residual * weights[:, None]
-        self.tt = float(np.einsum("ij,ij->", weighted, residual))
-        drift = 0.0 if center else total * float(average @ average)
-        self.spread = max(self.tt - drift, 0.0) / total
+        squares = float(np.einsum("ij,ij->", weighted, residual))
+        moments = design.moments(weights, center)
+        super().__init__(moments, Targets(total, average, squares), center, noise_prior)
         products = design.correlate(np.ascontiguousarray(weighted.T))
         products -= weighted.sum(axis=0)[:, None] * self.mean
-        self.g = (products * self._inverse_norm).T
-        self.g = np.ascontiguousarray(self.g)
-        self.n = total - 1.0 if center else total
-        # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
-        self.log_offset = -0.5 * t.shape[1] * float(np.log(total)) if center else 0.0
-        if noise_prior is not None:
-            before = noise_prior.observations(t.shape[1])
-            self.n += before.n
-            self.tt += before.tt
-            self.log_offset += before.log_offset
-        self.cache = ColumnCache(m)
-
-    @property
-    def size(self) -> int:
-        """Number of atoms M."""
-        return self.design.shape[1]
-
-    @property
-    def blocks(self) -> FloatArray:
-        """Diagonal of G, as blocks of one."""
-        return self.diag[:, None, None]
+        self.g = np.ascontiguousarray((products * self._inverse_norm).T)
 
     def unit_atoms(self, indices: IndexArray) -> FloatArray:
         """Centered atoms of unit norm as rows, shape (k, N)."""
@@ -289,10 +343,6 @@ class DesignQuadratic:
             atoms -= self.mean[indices, None]
         atoms *= self._inverse_norm[indices, None]
         return atoms
-
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Return columns of G as rows, shape (k, M), computing only those not seen before."""
-        return self.cache.columns(indices, self._compute)
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         atoms = self.unit_atoms(fresh)
@@ -305,16 +355,6 @@ class DesignQuadratic:
         rows *= self._inverse_norm
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
         return rows
-
-    def gram(self, indices: IndexArray) -> Gram:
-        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
-        G, new = self.cache.block(indices)
-        if new.size == indices.size:
-            G = self._block(indices)
-        elif new.size:
-            G[new[:, None], new] = self._block(indices[new])
-        G.flat[:: indices.size + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         step = max(1, _CHUNK_CELLS // self.design.shape[0])

@@ -1,0 +1,183 @@
+"""Sums that a fit with Gaussian noise needs of a block of rows.
+
+Atoms are summed about a reference, their means in a sample of the rows: one pass is enough for
+means, norms and products, and none of them is a difference of large numbers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.rows.blocks import Block, Sums
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["TILE_CELLS", "GramSums", "Grams", "ProductSums", "Products", "shifted_tiles"]
+
+TILE_CELLS = 2**19
+"""Values of atoms that are held at a time, by each thread: four megabytes."""
+
+
+@dataclass(frozen=True)
+class ProductSums(Sums):
+    """Products of all atoms with themselves, the targets and some of the atoms.
+
+    Weights of rows are in all of them; phi stands for an atom less its reference.
+    """
+
+    total: float  # of weights
+    t: FloatArray  # (T,) of targets
+    tt: FloatArray  # (T,) of their squares
+    first: FloatArray  # (M,) of phi
+    second: FloatArray  # (M,) of phi^2
+    drawn: FloatArray  # (T, M) of t phi
+    columns: FloatArray  # (k, M) of phi_a phi
+
+
+@dataclass(frozen=True)
+class Products:
+    """The statistic that a screen of the dictionary rests on.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        All atoms, M.
+    reference : ndarray of shape (M,)
+        What is subtracted from them.
+    chosen : ndarray of shape (k,)
+        Atoms whose products with all others are wanted.
+    """
+
+    atoms: Atoms
+    reference: FloatArray
+    chosen: IndexArray
+
+    def __call__(self, block: Block) -> ProductSums:
+        """Sum over the rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows; ``y`` holds targets, (n, T).
+
+        Returns
+        -------
+        ProductSums
+            The sums.
+        """
+        M, k, T = self.atoms.size, self.chosen.size, block.y.shape[1]
+        ones = np.ones(block.n) if block.weights is None else block.weights
+        weighted = block.y * ones[:, None]
+        left = np.empty((1 + T + k, 0))
+        products, second = np.zeros((1 + T + k, M)), np.zeros(M)
+        for rows, phi in shifted_tiles(self.atoms, self.reference, block):
+            if left.shape[1] != len(phi):
+                left = np.empty((1 + T + k, len(phi)))
+            left[0] = ones[rows]
+            left[1 : 1 + T] = weighted[rows].T
+            np.take(phi.T, self.chosen, axis=0, out=left[1 + T :])
+            left[1 + T :] *= ones[rows]
+            products += left @ phi
+            np.square(phi, out=phi)
+            second += ones[rows] @ phi
+        return ProductSums(
+            float(ones.sum()),
+            weighted.sum(axis=0),
+            np.einsum("nt,nt->t", weighted, block.y),
+            products[0],
+            second,
+            products[1 : 1 + T],
+            products[1 + T :],
+        )
+
+
+@dataclass(frozen=True)
+class GramSums(Sums):
+    """Products of atoms, less their reference, with each other."""
+
+    total: float  # of weights
+    first: FloatArray  # (m,)
+    gram: FloatArray  # (m, m)
+
+
+@dataclass(frozen=True)
+class Grams:
+    """The statistic of a Gram matrix of few atoms.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        The atoms, m.
+    reference : ndarray of shape (m,)
+        What is subtracted from them.
+    """
+
+    atoms: Atoms
+    reference: FloatArray
+
+    def __call__(self, block: Block) -> GramSums:
+        """Sum over the rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows.
+
+        Returns
+        -------
+        GramSums
+            The sums.
+        """
+        m = self.atoms.size
+        ones = np.ones(block.n) if block.weights is None else block.weights
+        root = np.sqrt(ones)
+        first, gram = np.zeros(m), np.zeros((m, m))
+        for rows, phi in shifted_tiles(self.atoms, self.reference, block, max(TILE_CELLS, m * m)):
+            first += ones[rows] @ phi
+            if block.weights is not None:
+                phi *= root[rows, None]
+            gram += phi.T @ phi
+        return GramSums(float(ones.sum()), first, gram)
+
+
+def shifted_tiles(
+    atoms: Atoms, reference: FloatArray, block: Block, cells: int = TILE_CELLS
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Atoms less their reference at a few rows of a block at a time; the caller may overwrite them.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        The atoms.
+    reference : ndarray of shape (M,)
+        What is subtracted.
+    block : Block
+        Rows.
+    cells : int, default=TILE_CELLS
+        About as many values at a time.
+
+    Yields
+    ------
+    rows : slice
+        Rows of the block.
+    phi : ndarray of shape (rows, M)
+        Atoms there, in memory that the next tile reuses.
+    """
+    step = max(1, min(block.n, cells // max(atoms.size, 1)))
+    buffer = np.empty((step, atoms.size))
+    some = bool(reference.any())
+    for start in range(0, block.n, step):
+        rows = slice(start, min(start + step, block.n))
+        phi = atoms.evaluate(block.X[rows], out=buffer[: rows.stop - start])
+        if is_sparse(phi):
+            phi = phi.toarray()
+        elif np.shares_memory(phi, block.X):
+            phi = phi.copy()
+        if some:
+            phi -= reference
+        yield rows, phi
