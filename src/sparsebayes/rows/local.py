@@ -12,7 +12,7 @@ from sparsebayes.rows.blocks import Block, Meter, plus
 
 T = TypeVar("T")
 
-__all__ = ["LocalRows", "Source", "cores"]
+__all__ = ["LocalRows", "Source", "cores", "work"]
 
 
 class Source(Protocol):
@@ -100,7 +100,7 @@ class LocalRows:
         with one_blas_thread():
             if self.threads == 1:
                 for block in self.source.chunks(self.block_rows):
-                    take(_work(self.steps, statistic, block), block.n)
+                    take(work(self.steps, statistic, block), block.n)
             else:
                 self._in_threads(statistic, take)
         if not found:
@@ -114,7 +114,7 @@ class LocalRows:
         pending: deque[tuple[Future[T | None], int]] = deque()
         try:
             for block in self.source.chunks(self.block_rows):
-                pending.append((pool.submit(_work, self.steps, statistic, block), block.n))
+                pending.append((pool.submit(work, self.steps, statistic, block), block.n))
                 del block
                 if len(pending) > self.threads:
                     future, n = pending.popleft()
@@ -126,7 +126,23 @@ class LocalRows:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _work(steps: tuple[Callable[[Block], Block], ...], statistic: Any, block: Block) -> Any:
+def work(steps: tuple[Callable[[Block], Block], ...], statistic: Any, block: Block) -> Any:
+    """Take the steps with a block, then the statistic of what is left of it.
+
+    Parameters
+    ----------
+    steps : tuple of callables
+        What is done to the block.
+    statistic : callable
+        From a block to anything.
+    block : Block
+        Rows.
+
+    Returns
+    -------
+    object or None
+        The statistic; None where no rows are left.
+    """
     for step in steps:
         block = step(block)
         if not block.n:
