@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from sparsebayes._files import atomic_write
 
-HEADER = "model.json"
 # Fixed dates: the same content gives the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NPY_HEADERS = {
@@ -45,7 +44,9 @@ class ArchiveError(Exception):
     """A finding about a file; the message continues a sentence that begins with its name."""
 
 
-def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) -> None:
+def write_archive(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays, kind: str = "model"
+) -> None:
     """Write the archive in one step.
 
     Parameters
@@ -56,10 +57,12 @@ def write_archive(path: str | os.PathLike[str], header: dict[str, Any], arrays: 
         What JSON can hold.
     arrays : dict of str to ndarray
         Numbers only.
+    kind : str, default="model"
+        What the file is; names the member that holds the header, which is the first.
     """
     text = json.dumps(header | {"arrays": sorted(arrays)}, indent=1, allow_nan=False)
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
+        archive.writestr(zipfile.ZipInfo(f"{kind}.json", _DATE), text)
         for name in sorted(arrays):
             archive.writestr(zipfile.ZipInfo(_member(name), _DATE), _npy(arrays[name]))
 
@@ -71,6 +74,8 @@ class ArchiveReader:
     ----------
     file : binary file
         Seekable.
+    kind : str, default="model"
+        What the file must be.
 
     Raises
     ------
@@ -78,24 +83,26 @@ class ArchiveReader:
         If it is not an archive of this kind; members of `HOSTILE` where a reader gave up.
     """
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], kind: str = "model") -> None:
+        self._none = f"is not a sparsebayes {kind} file"
+        self._header = f"{kind}.json"
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         begins_as_zip = file.read(4) == b"PK\x03\x04"
         if not zipfile.is_zipfile(file):
             if begins_as_zip:
                 raise ArchiveError("is truncated: copy it again")
-            raise ArchiveError("is not a sparsebayes model file")
+            raise ArchiveError(self._none)
         self._archive = zipfile.ZipFile(file)
         infos = self._archive.infolist()
         self._members = {info.filename: info for info in infos}
         if len(self._members) != len(infos):
             raise ArchiveError("is damaged (two members of one name)")
-        if HEADER not in self._members:
-            raise ArchiveError(f"is not a sparsebayes model file: it has no {HEADER}")
+        if self._header not in self._members:
+            raise ArchiveError(f"{self._none}: it has no {self._header}")
         if any(info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 for info in infos):
             raise ArchiveError(
-                "was packed again by another program: model files are not compressed"
+                f"was packed again by another program: {kind} files are not compressed"
             )
         # Without compression this bounds all that reading can allocate, overlaps included.
         if sum(info.file_size for info in infos) > size:
@@ -103,9 +110,9 @@ class ArchiveReader:
 
     def header(self) -> dict[str, Any]:
         """Read the JSON object."""
-        header = json.loads(self._archive.read(self._members[HEADER]).decode("utf-8"))
+        header = json.loads(self._archive.read(self._members[self._header]).decode("utf-8"))
         if not isinstance(header, dict):
-            raise ArchiveError("is not a sparsebayes model file")
+            raise ArchiveError(self._none)
         return header
 
     def arrays(self, header: dict[str, Any]) -> Arrays:

@@ -44,3 +44,25 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be made, before the work that it is for.
+
+    Parameters
+    ----------
+    path : str or path
+        A file to be written.
+
+    Raises
+    ------
+    ValueError
+        If it is a directory or in one that is missing or not writable.
+    """
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise ValueError(f"{path}: is a directory, a file name is needed")
+    if not os.path.isdir(folder):
+        raise ValueError(f"{path}: no such folder {folder}")
+    if not os.access(folder, os.W_OK) and not os.path.exists(path):
+        raise ValueError(f"{path}: the folder {folder} is not writable")

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._files import atomic_write
+from sparsebayes._files import atomic_write, check_place
 from sparsebayes._table_files import (
     Delimited,
     Parquet,
@@ -226,13 +226,10 @@ def check_folder(path: str) -> None:
     TableError
         If it is a directory or in one that is missing or not writable.
     """
-    folder = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):
-        raise TableError(f"{path}: is a directory, a file name is needed")
-    if not os.path.isdir(folder):
-        raise TableError(f"{path}: no such folder {folder}")
-    if not os.access(folder, os.W_OK) and not os.path.exists(path):
-        raise TableError(f"{path}: the folder {folder} is not writable")
+    try:
+        check_place(path)
+    except ValueError as error:
+        raise TableError(str(error)) from None
 
 
 def check_picture(path: str) -> None:
