@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsebayes._conclusions import Start
 from sparsebayes._denoising import Outcome, Setup, quiet, to_atoms, without_offset
-from sparsebayes._regression import Start, regress
+from sparsebayes._regression import regress
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.dictionaries import StationaryWavelet, Union, Wavelet
 from sparsebayes.estimators._base import Reporter, seeded

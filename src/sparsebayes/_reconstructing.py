@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from sparsebayes._regression import Regression, Start, regress
+from sparsebayes._conclusions import Regression, Start
+from sparsebayes._regression import regress
 from sparsebayes._samples import noise_in_units, prior_in_units, standardized
 from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior

@@ -1,90 +1,41 @@
 """One regression, from checked arrays to a posterior in the units of its user."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._conclusions import Regression, Start, check_norms, conclude, in_units
 from sparsebayes._counting import is_pairwise, recount
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._samples import (
     gather,
     hyperprior_in_units,
-    noise_in_units,
-    prior_in_units,
     standardized,
 )
-from sparsebayes._settings import resolve_noise_prior, resolve_prior
+from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes._union_search import Part, search_parts
 from sparsebayes.design import make_design
-from sparsebayes.diagonal import DiagonalState
-from sparsebayes.dictionaries import Atoms, Tunable
-from sparsebayes.dictionaries._protocol import OutOfRange
+from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
-from sparsebayes.engine import State, inverse_factor
-from sparsebayes.hyperparameters import Evidence
-from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.implicit import SampledState
-from sparsebayes.kernel_learning import fit_kernels, learns, with_same
-from sparsebayes.noise_priors import InverseGamma
-from sparsebayes.posterior import Posterior
+from sparsebayes.kernel_learning import fit_kernels, learns
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic, Quadratic
+from sparsebayes.quadratic import (
+    DesignQuadratic,
+    OrthonormalQuadratic,
+    Quadratic,
+)
 from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, noise variance
 
-__all__ = ["Regression", "orthonormal_form", "regress"]
+__all__ = ["orthonormal_form", "regress"]
 
-_SMALLEST_NORM, _LARGEST_NORM = 1e-290, 1e290
 _LOST = 1e-6  # of its norm: an atom that centering leaves less of was the constant one
 _OVERLAP = 1e-8  # inner product of centered atoms of unit norm that is still none
-
-
-@dataclass(frozen=True)
-class Regression:
-    """What a fit leaves: nothing in it is as long as the data or the dictionary."""
-
-    posterior: Posterior
-    solution: Solution
-    log_evidence: float  # of the targets in their own unit; no prior in it
-    log_posterior: float  # with the hyperprior and the prior of the noise, also in that unit
-    size: int  # atoms there were to choose from
-    theta: FloatArray  # parameters of kernels that were learned
-
-    def tuned(self, atoms: Any) -> Any:
-        """Atoms with the parameters that this fit has learned, where they have the same ones."""
-        return with_same(atoms, self.theta)
-
-    def start(self, quad: Quadratic, scale: float) -> Start | None:
-        """Where a new fit may start; None where the dictionary is another one.
-
-        Parameters
-        ----------
-        quad : Quadratic
-            Quadratic of the new fit.
-        scale : float
-            Unit of its targets.
-
-        Returns
-        -------
-        tuple or None
-            Active atoms, their variances and the noise variance, in the new unit.
-        """
-        if self.size != quad.size or not self.solution.state.active.size:
-            return None
-        state = self.solution.state
-        ratio = self.posterior.scale / scale
-        usable = quad.diag[state.active] > 0
-        # Targets of another size altogether: what was known about them is of no use.
-        if not 1e-3 < ratio < 1e3 or not usable.any():
-            return None
-        return state.active[usable], state.v[usable] * ratio**2, state.noise_var * ratio**2
 
 
 def regress(
@@ -147,17 +98,13 @@ def regress(
     samples = gather(X, y, weights, pairwise=is_pairwise(dictionary))
     X, weights = samples.X, samples.weights
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
-    before = resolve_noise_prior(noise_prior)
-    typical = noise_variance or (0.0 if before is None else before.h)
-    if typical and not t.any():
-        scale = float(typical) ** 0.5  # constant targets have no unit of their own
-    before = None if before is None else prior_in_units(before, scale)
-    noise_var = None if noise_variance is None else noise_in_units(noise_variance, scale)
+    units = in_units(shift, scale, not t.any(), noise_variance, noise_prior)
+    scale, before, noise_var = units.scale, units.before, units.noise_var
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
 
     def quadratic(atoms: Atoms) -> DesignQuadratic:
         quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
-        _check_norms(quad)
+        check_norms(quad)
         return quad
 
     with one_blas_thread():
@@ -183,26 +130,16 @@ def regress(
                 parts = _orthonormal_parts(quad, atoms)
                 solution = search_parts(problem, parts, solve, solution)
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
-    offset_variance = solution.state.noise_var / samples.total if fit_intercept else 0.0
-    if isinstance(solution.state, SampledState):
-        raise TypeError("a posterior that was only sampled is none that an estimator can keep.")
-    state = solution.state
-    evidence = _evidence(state, quad, noise_var is None, hyperprior)
-    posterior = _posterior(
-        state, quad, counted, shift + scale * quad.offset, offset_variance, scale, single, evidence
+    return conclude(
+        solution,
+        quad,
+        counted,
+        units,
+        hyperprior,
+        total=samples.total,
+        fit_intercept=fit_intercept,
+        single=single,
     )
-    of_noise, n_before = 0.0, 0.0
-    if before is not None:
-        of_noise, n_before = before.log_density(state.noise_var), before.observations(y.shape[1]).n
-    # p(y) = p(t) scale^-N, and a flat prior of the intercept gives one scale back.
-    log_scale = float(np.log(scale))
-    log_evidence = state.log_evidence - of_noise - y.shape[1] * (quad.n - n_before) * log_scale
-    log_posterior = log_evidence + (state.objective - state.log_evidence)
-    log_posterior += of_noise
-    if isinstance(before, InverseGamma):
-        log_posterior -= 2.0 * log_scale  # a density of variances in units of y squared
-    theta = atoms.theta if isinstance(atoms, Tunable) else np.empty(0)
-    return Regression(posterior, solution, log_evidence, log_posterior, quad.size, theta)
 
 
 def orthonormal_form(
@@ -272,65 +209,3 @@ def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
             "without their means, which fit_intercept=True takes, the atoms are not orthonormal"
         )
     raise ValueError(f"solver='orthonormal' does not apply: {reason}; use solver='auto'.")
-
-
-def _check_norms(quad: DesignQuadratic) -> None:
-    norms = quad.norm[quad.norm != 0]
-    if norms.size and not (norms.min() >= _SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
-        raise OutOfRange(
-            f"the atoms have values of size {norms.min():.0e} to {norms.max():.0e}, which leave "
-            "the range of float64: give X in other units."
-        )
-
-
-def _evidence(
-    state: State | DiagonalState, quad: DesignQuadratic, estimated: bool, hyperprior: Hyperprior
-) -> Evidence:
-    """Keep what scores other variances and another noise than the best."""
-    mu = state.mu
-    # |t - Phi mu|^2 = t't - g'mu - noise mu'P mu, as G mu = g - noise P mu
-    explained = float(np.vdot(quad.g[state.active], mu))
-    explained += state.noise_var * float(np.vdot(mu / state.v[:, None], mu))
-    return Evidence(quad.n, max(quad.tt - explained, 0.0), estimated, hyperprior)
-
-
-def _posterior(
-    state: State | DiagonalState,
-    quad: DesignQuadratic,
-    atoms: Atoms,
-    offset: FloatArray,
-    offset_variance: float,
-    scale: float,
-    single: bool,
-    evidence: Evidence,
-) -> Posterior:
-    """Keep the active atoms, in the order of the dictionary."""
-    order = np.argsort(atoms.index[state.active], kind="stable")
-    active = state.active[order]
-    root = np.zeros((0, 0))
-    if isinstance(state, DiagonalState):
-        root = np.sqrt(state.variance)
-    elif active.size:  # Sigma = V^(1/2) W V^(1/2) with W = L^-T L^-1
-        root = np.sqrt(state.v)[:, None] * inverse_factor(state.white).T
-    posterior = Posterior(
-        atoms=atoms.restrict(active),
-        norm=quad.norm[active],
-        center=quad.mean[active],
-        mean=state.mu[order],
-        root=root[order],
-        prior_variance=state.v[order],
-        offset=offset,
-        offset_variance=offset_variance,
-        noise_variance=state.noise_var,
-        scale=scale,
-        single=single,
-        evidence=evidence,
-    )
-    with np.errstate(over="ignore", under="ignore"):
-        variances = posterior.weight_variance
-    if not (np.isfinite(variances) & (variances > 0)).all():
-        raise ValueError(
-            "the variances of the weights leave the range of float64: X and y are of sizes too far "
-            "apart; give them in other units."
-        )
-    return posterior

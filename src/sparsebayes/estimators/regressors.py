@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
-from sparsebayes._regression import Regression, Start, regress
+from sparsebayes._conclusions import Regression, Start
+from sparsebayes._regression import regress
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, augmented, has_one_kernel
