@@ -27,6 +27,7 @@ __all__ = [
     "Moments",
     "make_design",
     "norm_unless_constant",
+    "tame",
 ]
 
 STORED_BYTES = 2**31
@@ -230,14 +231,14 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     ):
         return BlockedDesign(atoms, X, max(1, min(n, min(_BLOCK_BYTES, stored_bytes) // row_bytes)))
     Phi = atoms.evaluate(X)
-    return ArrayDesign(Phi.tocsc() if is_sparse(Phi) else _tame(Phi))
+    return ArrayDesign(Phi.tocsc() if is_sparse(Phi) else tame(Phi))
 
 
 def _data(X: Any) -> NDArray[Any]:
     return np.asarray(X.data if is_sparse(X) else X)
 
 
-def _tame(Phi: FloatArray) -> FloatArray:
+def tame(Phi: FloatArray) -> FloatArray:
     """Reject atoms that are not finite; they would poison every product."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = Phi.sum()
