@@ -17,12 +17,14 @@ IndexArray = NDArray[np.intp]
 __all__ = [
     "SMALLEST_NOISE",
     "Samples",
+    "check_total_weight",
     "checked_weights",
     "gather",
     "hyperprior_in_units",
     "noise_in_units",
     "prior_in_units",
     "standardized",
+    "unit_of_range",
 ]
 
 SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # variances in the unit of the targets, squared
@@ -70,17 +72,34 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | Non
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight must be finite and not negative.")
-    if not (weights > 0).any():
-        raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
     with np.errstate(over="ignore"):
-        total = float(weights.sum())
+        check_total_weight(float(weights.sum()))
+    return None if (weights == 1).all() else weights
+
+
+def check_total_weight(total: float) -> None:
+    """Refuse weights whose sum cannot be a number of samples.
+
+    Parameters
+    ----------
+    total : float
+        Sum of all weights.
+
+    Examples
+    --------
+    >>> check_total_weight(0.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: sample_weight is zero for every sample: nothing is left to fit.
+    """
+    if total == 0:
+        raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
     if not 2 <= total < 1e15:
         raise ValueError(
             f"sample_weight sums to {total:g}; a weight counts repetitions of its row, so the sum "
             "is the number of samples and must be at least 2 (and below 1e15): multiply the "
             "weights by a constant, e.g. so that their mean is 1."
         )
-    return None if (weights == 1).all() else weights
 
 
 class Samples(NamedTuple):
@@ -226,6 +245,47 @@ def standardized(
         raise ValueError(_out_of_range(spread))
     scale = _power_of_two(spread or (max(peak, _SMALLEST_CONSTANT) if peak else 1.0))
     return t / scale, shift, scale
+
+
+def unit_of_range(
+    low: FloatArray, high: FloatArray, mean: FloatArray, center: bool
+) -> tuple[FloatArray, float, NDArray[np.bool_]]:
+    """The same where targets are not in memory: what is subtracted, the unit, which are constant.
+
+    Parameters
+    ----------
+    low, high, mean : ndarray of shape (T,)
+        Of the targets.
+    center : bool
+        Whether to subtract the mean.
+
+    Returns
+    -------
+    shift : ndarray of shape (T,)
+        What is to be subtracted.
+    scale : float
+        The unit.
+    constant : ndarray of bool of shape (T,)
+        Targets of which nothing but rounding would be left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_of_range(np.array([7.0]), np.array([13.0]), np.array([10.0]), center=True)
+    (array([10.]), 4.0, array([False]))
+    """
+    sizes = np.maximum(np.abs(low), np.abs(high))
+    peak = float(sizes.max(initial=0.0))
+    if np.frexp(peak)[1] > _LARGEST_EXPONENT:
+        raise ValueError(_out_of_range(peak))
+    shift = mean.copy() if center and peak > 0 else np.zeros(len(low))
+    away = np.maximum(high - shift, shift - low)
+    constant = (away <= 4 * np.finfo(float).eps * sizes) & center
+    spread = float(np.where(constant, 0.0, away).max(initial=0.0))
+    if spread > 0 and np.frexp(spread)[1] < -_LARGEST_EXPONENT:
+        raise ValueError(_out_of_range(spread))
+    scale = _power_of_two(spread or (max(peak, _SMALLEST_CONSTANT) if peak else 1.0))
+    return shift, scale, constant
 
 
 def noise_in_units(noise_variance: float, scale: float, of: str = "y") -> float:

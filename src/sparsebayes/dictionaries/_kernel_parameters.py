@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics.pairwise import kernel_metrics
 
+from sparsebayes.dictionaries._distinct import DistinctRows, distinct_rows, sample_size
 from sparsebayes.dictionaries._protocol import Floats, Matrix, Positions, is_sparse
 from sparsebayes.dictionaries._rows import first_occurrences, variance
 from sparsebayes.dictionaries._width_bounds import starting_widths
@@ -94,7 +95,7 @@ def checked_gamma(
             raise ValueError(f"{allowed}, but it is {gamma!r}")
     elif isinstance(gamma, (bool, np.bool_)) or gamma is None:
         raise TypeError(f"{allowed}, but it is {gamma!r}")
-    used = isinstance(kernel, str) and (kernel in WITH_GAMMA or _takes_gamma(kernel))
+    used = takes_gamma(kernel)
     if isinstance(gamma, str):
         if not used:
             return None
@@ -102,7 +103,8 @@ def checked_gamma(
             return starting_widths(X, sample_weight, kernel in INVERSE_DISTANCE)
         if gamma == "auto":
             return float(1.0 / d)
-        scale = _scale_gamma(X, sample_weight)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            scale = scale_gamma(variance(X, sample_weight), d)
         # A search must not depend on the unit of X: 1 / (d std(X)), where gamma has that unit.
         learned = gamma in LEARNED and kernel in INVERSE_DISTANCE
         return float((scale / d) ** 0.5) if learned else scale
@@ -142,7 +144,7 @@ def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -
         )
     elif kernel == "precomputed":
         reason = "a precomputed kernel matrix has no width; use a kernel's name and give the inputs"
-    elif kernel not in WITH_GAMMA and not _takes_gamma(kernel):
+    elif not takes_gamma(kernel):
         reason = f"kernel {kernel!r} has no width"
     elif "gamma" in params:
         reason = f"kernel_params has a gamma of {params['gamma']!r}"
@@ -153,16 +155,17 @@ def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -
     raise ValueError(f"gamma={gamma!r} has nothing to learn: {reason}")
 
 
-def _takes_gamma(name: str) -> bool:
-    if name in WITHOUT_GAMMA or name == "precomputed":
+def takes_gamma(kernel: KernelLike) -> bool:
+    """Whether gamma is a parameter of this kernel."""
+    if not isinstance(kernel, str) or kernel in WITHOUT_GAMMA or kernel == "precomputed":
         return False
-    return "gamma" in inspect.signature(kernel_metrics()[name]).parameters
+    return kernel in WITH_GAMMA or "gamma" in inspect.signature(kernel_metrics()[kernel]).parameters
 
 
-def _scale_gamma(X: Matrix, sample_weight: Floats | None) -> float:
+def scale_gamma(spread: float | None, d: int) -> float:
+    """What "scale" is, from the variance of all entries of X: None where X is constant."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        spread = variance(X, sample_weight)
-        gamma = 1.0 if spread is None else np.divide(1.0, X.shape[1] * spread)
+        gamma = 1.0 if spread is None else np.divide(1.0, d * spread)
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(
             f"gamma='scale' cannot be computed: the variance of X is {spread:g}; scale the inputs"
@@ -212,15 +215,25 @@ def checked_centers(
 
 
 def _k_means(k: int, X: Matrix, sample_weight: Floats | None, random_state: Any) -> Matrix:
-    from sklearn.cluster import KMeans
+    limit = sample_size(checked_number(k))
+    return clustered(k, distinct_rows(X, sample_weight, limit), random_state)
 
+
+def checked_number(k: int) -> int:
     if k < 1:
         raise ValueError(f"centers must be at least 1 when it is a number, but it is {k}")
-    distinct = first_occurrences(X)
-    if k >= len(distinct):
-        return X[distinct]
+    return k
+
+
+def clustered(k: int, distinct: DistinctRows, random_state: Any) -> Matrix:
+    """k-means centers of distinct rows, or these rows if there are not more than k."""
+    X, weights = distinct.rows()
+    if k >= X.shape[0]:
+        return X
+    from sklearn.cluster import KMeans
+
     model = KMeans(n_clusters=k, random_state=random_state)
-    return np.ascontiguousarray(model.fit(X, sample_weight=sample_weight).cluster_centers_)
+    return np.ascontiguousarray(model.fit(X, sample_weight=weights).cluster_centers_)
 
 
 def _given_centers(centers: Any, d: int) -> Matrix:

@@ -25,6 +25,14 @@ def first_occurrences(X: Matrix) -> Positions:
     return np.sort(first).astype(np.intp, copy=False)
 
 
+def row_keys(X: Matrix) -> NDArray[np.uint64]:
+    """Hashes of rows in all of whose bits nothing of the rows' order is left."""
+    keys = _row_hashes(X)
+    with np.errstate(over="ignore"):
+        keys += np.uint64(0x9E3779B97F4A7C15)
+    return _mixed(_mixed(keys))
+
+
 def _row_hashes(X: Matrix) -> NDArray[np.uint64]:
     n, d = X.shape
     # Odd and without pattern (splitmix64): with 1, 3, 5, 7 (a, b, b, a) would equal (b, a, a, b).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Self
@@ -141,6 +141,24 @@ class Union(Addable, BaseEstimator):
         UnionAtoms
             The atoms of the first part, then those of the second, and so on.
         """
+        check_columns(X, None)
+        return self.bind_parts(
+            lambda part: part.bind(X, sample_weight=sample_weight, random_state=random_state)
+        )
+
+    def bind_parts(self, bind: Callable[[Any], Atoms]) -> UnionAtoms:
+        """Bind every part in a way of one's own.
+
+        Parameters
+        ----------
+        bind : callable
+            From a part, a dictionary, to its atoms.
+
+        Returns
+        -------
+        UnionAtoms
+            The atoms of all parts.
+        """
         if not isinstance(self.parts, (list, tuple)) or not self.parts:
             raise TypeError(
                 f"parts must be a list of at least one dictionary, but it is {self.parts!r}"
@@ -148,11 +166,7 @@ class Union(Addable, BaseEstimator):
         for i, part in enumerate(self.parts):
             if not is_dictionary(part):
                 raise TypeError(f"part {i} of the union is no dictionary but {part!r}")
-        check_columns(X, None)
-        atoms = tuple(
-            part.bind(X, sample_weight=sample_weight, random_state=random_state)
-            for part in self.parts
-        )
+        atoms = tuple(bind(part) for part in self.parts)
         starts = np.cumsum([0] + [part.size for part in atoms])
         offsets = np.cumsum([0] + [part.count for part in atoms])
         return UnionAtoms(

@@ -2,5 +2,20 @@
 
 from sparsebayes.rows.blocks import Block, Chosen, ChunkError, Meter, Rows, Sums, plus
 from sparsebayes.rows.local import LocalRows
+from sparsebayes.rows.sources import is_streamed, open_source
+from sparsebayes.rows.summary import gather, summarize
 
-__all__ = ["Block", "Chosen", "ChunkError", "LocalRows", "Meter", "Rows", "Sums", "plus"]
+__all__ = [
+    "Block",
+    "Chosen",
+    "ChunkError",
+    "LocalRows",
+    "Meter",
+    "Rows",
+    "Sums",
+    "gather",
+    "is_streamed",
+    "open_source",
+    "plus",
+    "summarize",
+]

@@ -1,0 +1,224 @@
+"""Checks of a block before anything is computed from it, with errors that name block and reason."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.rows.blocks import Block, ChunkError, FloatArray
+
+__all__ = ["Checker", "refused"]
+
+_REAL = "biuf"
+_KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "O": "objects"}
+_KINDS |= {"M": "dates", "m": "time spans", "V": "records"}
+
+
+def refused(name: str, reason: str) -> ChunkError:
+    """The error of a block that cannot be used.
+
+    Parameters
+    ----------
+    name : str
+        Which block, such as "chunk 3 (rows 3000 to 3999)".
+    reason : str
+        What is wrong with it.
+
+    Returns
+    -------
+    ChunkError
+        To be raised.
+
+    Examples
+    --------
+    >>> refused("chunk 3", "it has 4 columns, the first one has 5")
+    ChunkError('chunk 3: it has 4 columns, the first one has 5.')
+    """
+    return ChunkError(f"{name}: {reason}.")
+
+
+@dataclass
+class Checker:
+    """Makes blocks of what was read, and refuses what cannot be used.
+
+    Parameters
+    ----------
+    numeric_y : bool, default=True
+        Whether targets are numbers; else they are labels, of any type.
+    n_features : int or None, default=None
+        Columns that X must have; None for those of the first block.
+    n_targets : int or None, default=None
+        Columns that y must have, 0 where it is one-dimensional; None for those of the first block.
+    names : sequence of str, default=()
+        Names of the columns of X, for messages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> checker = Checker()
+    >>> checker.block([[1, 2]], [3], None, start=0, name="chunk 0").X
+    array([[1., 2.]])
+    >>> checker.block([[1, 2, 3]], [3], None, start=1, name="chunk 1")
+    Traceback (most recent call last):
+    ...
+    sparsebayes.rows.blocks.ChunkError: chunk 1: it has 3 columns, the first one has 2.
+    """
+
+    numeric_y: bool = True
+    n_features: int | None = None
+    n_targets: int | None = None
+    names: Sequence[str] = field(default=(), repr=False)
+
+    def block(
+        self, X: Any, y: Any, weights: Any, *, start: int, name: str, first: int | None = None
+    ) -> Block:
+        """Check some rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+            Inputs.
+        y : array-like of shape (n,) or (n, T)
+            Targets or labels.
+        weights : array-like of shape (n,) or None
+            Weights.
+        start : int
+            Position of the first row among all.
+        name : str
+            For messages.
+        first : int or None, default=None
+            Number of the first row in messages; None for ``start``.
+
+        Returns
+        -------
+        Block
+            X in float64, contiguous or CSR; numeric targets and weights in float64.
+        """
+        first = start if first is None else first
+        X = self._inputs(X, name, first)
+        n = int(X.shape[0])
+        y = self._targets(y, n, name, first)
+        return Block(X, y, _weights(weights, n, name, first), start, name)
+
+    def _inputs(self, X: Any, name: str, first: int) -> Any:
+        X = X.tocsr() if is_sparse(X) else _array(X, "X", name)
+        if X.ndim != 2:
+            raise refused(name, f"X must have two dimensions, but its shape is {X.shape}")
+        d = int(X.shape[1])
+        if self.n_features is None:
+            if d == 0:
+                raise refused(name, "X has no columns")
+            self.n_features = d
+        if d != self.n_features:
+            raise refused(name, f"it has {d} columns, the first one has {self.n_features}")
+        X = _floats(X, "X", name)
+        values = X.data if is_sparse(X) else X
+        if not _finite(values):
+            row, column = _first_bad(X)
+            label = f" ({self.names[column]!r})" if self.names else ""
+            value = "infinity" if np.isinf(X[row, column]) else "NaN"
+            raise refused(name, f"X has {value} in column {column}{label}, row {first + row}")
+        return X
+
+    def _targets(self, y: Any, n: int, name: str, first: int) -> NDArray[Any]:
+        if y is None:
+            raise refused(name, "y is missing")
+        y = _array(y, "y", name)
+        if y.ndim not in (1, 2):
+            raise refused(name, f"y must have one or two dimensions, but its shape is {y.shape}")
+        if y.shape[0] != n:
+            raise refused(name, f"X has {n} rows, but y has {y.shape[0]}")
+        width = y.shape[1] if y.ndim == 2 else 0
+        if self.n_targets is None:
+            if y.ndim == 2 and width == 0:
+                raise refused(name, "y has no columns")
+            self.n_targets = width
+        if width != self.n_targets:
+            shapes = [f"{w} columns" if w else "one dimension" for w in (width, self.n_targets)]
+            raise refused(name, f"y has {shapes[0]}, that of the first one has {shapes[1]}")
+        if self.numeric_y:
+            numbers: FloatArray = _floats(y, "y", name)
+            if not _finite(numbers):
+                row = int(np.argwhere(~np.isfinite(numbers))[0][0])
+                value = "infinity" if np.isinf(numbers[row]).any() else "NaN"
+                raise refused(name, f"y has {value} in row {first + row}")
+            return numbers
+        if (gap := _first_missing(y)) is not None:
+            raise refused(name, f"the label of row {first + gap} is missing")
+        return y
+
+
+def _weights(weights: Any, n: int, name: str, first: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    found: FloatArray = _floats(_array(weights, "sample_weight", name), "sample_weight", name)
+    if found.ndim == 0:
+        found = np.full(n, float(found))
+    if found.shape != (n,):
+        raise refused(name, f"X has {n} rows, but sample_weight has shape {found.shape}")
+    wrong = ~(np.isfinite(found) & (found >= 0))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise refused(
+            name,
+            f"sample_weight is {found[row]:g} in row {first + row}; weights must be finite and "
+            "not negative",
+        )
+    return found
+
+
+def _array(values: Any, what: str, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except (TypeError, ValueError) as error:
+        raise refused(name, f"{what} is no array of numbers") from error
+
+
+def _floats(values: Any, what: str, name: str) -> Any:
+    kind = values.dtype.kind
+    if kind not in _REAL:
+        raise refused(
+            name, f"{what} must be numbers, but holds {_KINDS.get(kind, values.dtype.name)}"
+        )
+    with np.errstate(over="ignore"):  # what exceeds float64 is refused as infinity
+        if is_sparse(values):
+            return values.astype(np.float64, copy=False)
+        return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _finite(values: FloatArray) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # one pass without a copy, right unless sums overflow
+            return True
+    return bool(np.isfinite(values).all())
+
+
+def _first_bad(X: Any) -> tuple[int, int]:
+    if not is_sparse(X):
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        return int(row), int(column)
+    place = int(np.argmax(~np.isfinite(X.data)))
+    return int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
+
+
+def _first_missing(labels: NDArray[Any]) -> int | None:
+    """Row of the first label that is None, NaN or NA."""
+    flat = labels.reshape(len(labels), -1)
+    if labels.dtype.kind == "O":
+        gaps = (flat == None) | np.vectorize(_unlike_itself, otypes=[bool])(flat)  # noqa: E711
+    elif labels.dtype.kind in "fcmM":
+        gaps = flat != flat
+    else:
+        return None
+    rows = np.flatnonzero(gaps.any(axis=1))
+    return int(rows[0]) if rows.size else None
+
+
+def _unlike_itself(label: Any) -> bool:
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas' NA is neither equal nor unequal to anything
+        return True
