@@ -243,7 +243,7 @@ def fingerprint(parameters: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
     Returns
     -------
     dict of str to object
-        Plain values.
+        For `Checkpoint`, which keeps of objects that no file can hold what they are called.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def fingerprint(parameters: Mapping[str, Any], **facts: Any) -> dict[str, Any]:
     {'prior': 'bic', 'rows': 1000, 'targets': [0.5, 1.25]}
     """
     kept = {name: value for name, value in parameters.items() if name not in _FREE}
-    return _plain(kept | facts)
+    return kept | facts
 
 
 def sketch(values: ArrayLike) -> list[float]:
