@@ -345,7 +345,7 @@ class _Forecast:
             rounds = 1.0
         elif 0 < last < first < math.inf:
             decay = math.log(first / last) / (len(self._gains) - 1)
-            rounds = min(math.ceil(math.log(last / self.tol) / decay), _MOST_SCREENS)
+            rounds = min(max(math.log(last / self.tol) / decay, 1.0), _MOST_SCREENS)
         else:
             return None
         times = self._times
