@@ -14,7 +14,7 @@ from sparsebayes.dictionaries.union import UnionAtoms
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["feature_relevance", "held_parameters", "kernel_attributes"]
+__all__ = ["feature_relevance", "held_parameters", "kernel_attributes", "relevance_of"]
 
 
 def _kernels(atoms: Any) -> list[KernelAtoms]:
@@ -75,9 +75,7 @@ def feature_relevance(
     Returns
     -------
     ndarray of shape (d,) or None
-        ``gamma_k var(x_k)``, divided by their sum; it has no unit. (Of "laplacian" and "chi2",
-        which see distances and not their squares, ``gamma_k std(x_k)``.) None where there is not
-        exactly one kernel, or one without widths.
+        As of `relevance_of`.
 
     Examples
     --------
@@ -87,20 +85,56 @@ def feature_relevance(
     >>> feature_relevance(Kernel("rbf", gamma=[3.0, 0.01]).bind(X), X, None)
     array([0.75, 0.25])
     """
-    kernels = _kernels(atoms)
-    widths = _inverse_widths(kernels[0]) if len(kernels) == 1 else None
-    if widths is None:
+    if _widths_of_one(atoms) is None:
         return None
     with np.errstate(over="ignore", under="ignore"):
-        spread = column_variances(X, weights)
-        if kernels[0].gamma_ is not None and kernels[0].kernel in INVERSE_DISTANCE:
-            spread = np.sqrt(spread)
-        shares = np.broadcast_to(widths, (X.shape[1],)) * spread
+        variances = column_variances(X, weights)
+    return relevance_of(atoms, variances)
+
+
+def relevance_of(atoms: Any, variances: FloatArray) -> FloatArray | None:
+    """The same where X is not in memory.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        Atoms.
+    variances : ndarray of shape (d,)
+        Variance of each input.
+
+    Returns
+    -------
+    ndarray of shape (d,) or None
+        ``gamma_k var(x_k)``, divided by their sum; it has no unit. (Of "laplacian" and "chi2",
+        which see distances and not their squares, ``gamma_k std(x_k)``.) None where there is not
+        exactly one kernel, or one without widths.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Kernel
+    >>> relevance_of(Kernel("rbf", gamma=[3.0, 0.01]).bind(np.eye(2)), np.array([1.0, 100.0]))
+    array([0.75, 0.25])
+    """
+    widths = _widths_of_one(atoms)
+    if widths is None:
+        return None
+    kernel = _kernels(atoms)[0]
+    with np.errstate(over="ignore", under="ignore"):
+        distance = kernel.gamma_ is not None and kernel.kernel in INVERSE_DISTANCE
+        spread = np.sqrt(variances) if distance else variances
+        shares = np.broadcast_to(widths, spread.shape) * spread
         largest = shares.max(initial=0.0)
         if not 0 < largest < np.inf:
             return None
         shares = shares / largest
     return np.asarray(shares / shares.sum())
+
+
+def _widths_of_one(atoms: Any) -> FloatArray | None:
+    """Widths of the kernel, where there is exactly one."""
+    kernels = _kernels(atoms)
+    return _inverse_widths(kernels[0]) if len(kernels) == 1 else None
 
 
 def _inverse_widths(atoms: KernelAtoms) -> FloatArray | None:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsebayes._counting import is_pairwise, takes_sparse
-from sparsebayes._kernel_report import feature_relevance, held_parameters, kernel_attributes
+from sparsebayes._kernel_report import held_parameters, kernel_attributes
 from sparsebayes._latent import Inference, infer
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.dictionaries._protocol import is_sparse
@@ -150,10 +150,8 @@ class Fitting(BaseEstimator):
         solution: Solution,
         posterior: Any,
         fitted: dict[str, Any],
-        X: Any,
-        weights: FloatArray | None,
+        relevance: FloatArray | None,
     ) -> None:
-        relevance = feature_relevance(posterior.atoms, X, weights)
         if relevance is not None:
             fitted = fitted | {"feature_relevance_": relevance}
         self._restore(

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from sparsebayes._kernel_report import feature_relevance
 from sparsebayes._labels import class_weights, plain, separated, shown
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
@@ -63,7 +64,8 @@ class _Classifier(ClassifierMixin, Fitting):
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.solution.state.objective,
         }
-        self._keep(result.solution, result.posterior, fitted, X, weights)
+        relevance = feature_relevance(result.posterior.atoms, X, weights)
+        self._keep(result.solution, result.posterior, fitted, relevance)
         self._warn(result.solution)
         return self
 

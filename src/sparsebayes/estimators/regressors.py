@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from sparsebayes._conclusions import Regression, Start
+from sparsebayes._kernel_report import feature_relevance
 from sparsebayes._regression import regress
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
@@ -100,6 +101,15 @@ class _Regressor(RegressorMixin, Fitting):
             random_state=rng,
             tol=float(self.tol),
         )
+        atoms = result.posterior.atoms
+        self._keep_regression(result, feature_relevance(atoms, X, weights))
+        if has_one_kernel(atoms):
+            self._training = TrainingData(X, targets, weights)
+        if reporter is not None:
+            reporter.close(result.solution)
+        return result.solution
+
+    def _keep_regression(self, result: Regression, relevance: FloatArray | None) -> None:
         posterior = result.posterior
         estimated = posterior.noise_variance * posterior.scale**2
         fitted = {
@@ -107,13 +117,8 @@ class _Regressor(RegressorMixin, Fitting):
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.log_posterior,
         }
-        self._keep(result.solution, posterior, fitted, X, weights)
-        if has_one_kernel(posterior.atoms):
-            self._training = TrainingData(X, targets, weights)
+        self._keep(result.solution, posterior, fitted, relevance)
         self._last = result
-        if reporter is not None:
-            reporter.close(result.solution)
-        return result.solution
 
     def _fit_latent(
         self,
@@ -136,7 +141,8 @@ class _Regressor(RegressorMixin, Fitting):
             "log_posterior_": result.solution.state.objective,
             "likelihood_": likelihood,
         }
-        self._keep(result.solution, result.posterior, fitted, X, weights)
+        relevance = feature_relevance(result.posterior.atoms, X, weights)
+        self._keep(result.solution, result.posterior, fitted, relevance)
         return result.solution
 
     def _solve(
