@@ -14,6 +14,7 @@ Constructor parameters come back as they were if they are numbers, strings, shor
 dictionaries or hyperpriors, likelihoods and dictionaries of this package. Others (a
 ``RandomState``, a long array of centers) are recorded by their ``repr`` for the reader and have
 their default value after loading: predictions do not depend on them, only a new ``fit`` would.
+What belongs to one run alone (a callback, a checkpoint and whether to resume from it) is left out.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _FORMAT_VERSION = 1
 _ESTIMATORS = ("RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor")
 _CLASSIFIERS = ("RVC", "SparseBayesClassifier")
 _RELEVANCE = "relevance"
+_OF_ONE_RUN = ("callback", "checkpoint", "resume")
 _OPTIONAL_SCALARS = ("log_posterior_", "degrees_of_freedom_")  # version 0.1.0 wrote none
 _KEYS = (
     "sparsebayes_version",
@@ -146,6 +148,8 @@ def save(
     check_is_fitted(model)
     parameters, not_stored = {}, {}
     for key, value in model.get_params(deep=False).items():
+        if key in _OF_ONE_RUN:
+            continue
         try:
             parameters[key] = encode(value)
         except NotStorableError:
