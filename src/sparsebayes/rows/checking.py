@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.rows.blocks import Block, ChunkError, FloatArray
 
-__all__ = ["Checker", "refused"]
+__all__ = ["Checker", "as_array", "check_lengths", "column_names", "reason_of", "refused"]
 
 _REAL = "biuf"
 _KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "O": "objects"}
@@ -38,6 +38,35 @@ def refused(name: str, reason: str) -> ChunkError:
     ChunkError('chunk 3: it has 4 columns, the first one has 5.')
     """
     return ChunkError(f"{name}: {reason}.")
+
+
+def reason_of(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def column_names(X: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a frame; None where X is no frame, or a name is no text."""
+    columns = getattr(X, "columns", None)
+    if columns is None or is_sparse(X):
+        return None
+    names = tuple(columns)
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def check_lengths(n: int, y: Any, weights: Any, name: str) -> None:
+    """Refuse targets or weights that are not one for each of n rows; weights may be a number."""
+    for what, values in (("y", y), ("sample_weight", weights)):
+        if values is None:
+            if what == "y":
+                raise refused(name, "y is missing")
+            continue
+        shape = tuple(values.shape)
+        if what == "sample_weight" and shape == ():
+            continue
+        if not shape or shape[0] != n:
+            raise refused(name, f"X has {n} rows, but {what} has shape {shape}")
 
 
 @dataclass
@@ -104,7 +133,7 @@ class Checker:
         return Block(X, y, _weights(weights, n, name, first), start, name)
 
     def _inputs(self, X: Any, name: str, first: int) -> Any:
-        X = X.tocsr() if is_sparse(X) else _array(X, "X", name)
+        X = X.tocsr() if is_sparse(X) else as_array(X, "X", name)
         if X.ndim != 2:
             raise refused(name, f"X must have two dimensions, but its shape is {X.shape}")
         d = int(X.shape[1])
@@ -126,7 +155,7 @@ class Checker:
     def _targets(self, y: Any, n: int, name: str, first: int) -> NDArray[Any]:
         if y is None:
             raise refused(name, "y is missing")
-        y = _array(y, "y", name)
+        y = as_array(y, "y", name)
         if y.ndim not in (1, 2):
             raise refused(name, f"y must have one or two dimensions, but its shape is {y.shape}")
         if y.shape[0] != n:
@@ -146,6 +175,8 @@ class Checker:
                 value = "infinity" if np.isinf(numbers[row]).any() else "NaN"
                 raise refused(name, f"y has {value} in row {first + row}")
             return numbers
+        if y.dtype.kind == "T":
+            y = y.astype(np.str_)  # older functions of NumPy do not know the other kind of text
         if (gap := _first_missing(y)) is not None:
             raise refused(name, f"the label of row {first + gap} is missing")
         return y
@@ -154,9 +185,9 @@ class Checker:
 def _weights(weights: Any, n: int, name: str, first: int) -> FloatArray | None:
     if weights is None:
         return None
-    found: FloatArray = _floats(_array(weights, "sample_weight", name), "sample_weight", name)
-    if found.ndim == 0:
-        found = np.full(n, float(found))
+    found: FloatArray = _floats(as_array(weights, "sample_weight", name), "sample_weight", name)
+    if np.ndim(weights) == 0:
+        found = np.full(n, found[0])
     if found.shape != (n,):
         raise refused(name, f"X has {n} rows, but sample_weight has shape {found.shape}")
     wrong = ~(np.isfinite(found) & (found >= 0))
@@ -170,11 +201,13 @@ def _weights(weights: Any, n: int, name: str, first: int) -> FloatArray | None:
     return found
 
 
-def _array(values: Any, what: str, name: str) -> NDArray[Any]:
+def as_array(values: Any, what: str, name: str) -> NDArray[Any]:
+    """An array of what a user gave, of whatever type."""
     try:
-        return np.asarray(values)
+        found: NDArray[Any] = np.asarray(values)
     except (TypeError, ValueError) as error:
-        raise refused(name, f"{what} is no array of numbers") from error
+        raise refused(name, f"{what} is no array ({reason_of(error)})") from error
+    return found
 
 
 def _floats(values: Any, what: str, name: str) -> Any:

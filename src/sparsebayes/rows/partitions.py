@@ -1,0 +1,330 @@
+"""Partitions of Dask collections as keys of a graph: measured, aligned, and reduced in a tree."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Partitions",
+    "Pieces",
+    "cut",
+    "is_array",
+    "is_tabular",
+    "measured",
+    "pieces_of",
+    "room_in_graph",
+    "shipped",
+]
+
+_LIMIT = "distributed.admin.large-graph-warning-threshold"
+
+
+class Pieces(NamedTuple):
+    """One collection, piece by piece."""
+
+    keys: tuple[Any, ...]
+    lengths: tuple[int, ...] | None  # rows of each; None where not known without computing them
+    graph: Any
+
+
+def pieces_of(collection: Any) -> Pieces:
+    """A dask array, in one piece along its columns, or a dataframe or series, as pieces.
+
+    Parameters
+    ----------
+    collection : dask array, dataframe or series
+        Values.
+
+    Returns
+    -------
+    Pieces
+        Its partitions; nothing is computed.
+    """
+    lengths = None
+    if is_array(collection):
+        if collection.ndim == 2:
+            collection = collection.rechunk({1: -1})
+        if not np.isnan(collection.chunks[0]).any():
+            lengths = tuple(int(n) for n in collection.chunks[0])
+    parts = np.ravel(collection.to_delayed()).tolist()
+    return Pieces(tuple(part.key for part in parts), lengths, _union(part.dask for part in parts))
+
+
+def is_array(collection: Any) -> bool:
+    """Whether a collection is a dask array.
+
+    Parameters
+    ----------
+    collection : dask collection
+        Anything.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    return is_tabular(collection) and hasattr(collection, "rechunk")
+
+
+def is_tabular(collection: Any) -> bool:
+    """Whether a collection is a dask array, dataframe or series: it has rows.
+
+    Parameters
+    ----------
+    collection : dask collection
+        Anything.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    from dask.delayed import Delayed
+
+    # A delayed object claims to have every attribute.
+    return not isinstance(collection, Delayed) and hasattr(collection, "ndim")
+
+
+def measured(several: Sequence[Pieces]) -> list[Pieces]:
+    """Find out how many rows pieces have, where that is not known: one look at those.
+
+    Parameters
+    ----------
+    several : sequence of Pieces
+        Collections.
+
+    Returns
+    -------
+    list of Pieces
+        All lengths known.
+    """
+    unknown = [pieces for pieces in several if pieces.lengths is None]
+    if not unknown:
+        return list(several)
+    tasks = [[(_length, key) for key in pieces.keys] for pieces in unknown]
+    found = iter(_compute(tasks, _union(pieces.graph for pieces in unknown)))
+    return [
+        pieces if pieces.lengths is not None else pieces._replace(lengths=tuple(next(found)))
+        for pieces in several
+    ]
+
+
+def cut(pieces: Pieces, lengths: tuple[int, ...]) -> Pieces:
+    """The same rows in other pieces.
+
+    Parameters
+    ----------
+    pieces : Pieces
+        Rows, of known lengths.
+    lengths : tuple of int
+        Rows that each new piece shall have; they are as many in total.
+
+    Returns
+    -------
+    Pieces
+        The new ones.
+    """
+    if pieces.lengths == lengths:
+        return pieces
+    layer = f"sparsebayes-cut-{uuid4().hex}"
+    ends = np.cumsum(pieces.lengths or (0,))
+    tasks: dict[Any, Any] = {}
+    stop = 0
+    for i, n in enumerate(lengths):
+        start, stop = stop, stop + n
+        first = int(np.searchsorted(ends, start, side="right"))
+        last = max(first, int(np.searchsorted(ends, stop, side="left")))
+        first, last = min(first, len(ends) - 1), min(last, len(ends) - 1)
+        offset = start - (int(ends[first - 1]) if first else 0)
+        tasks[layer, i] = (_joined, list(pieces.keys[first : last + 1]), offset, n)
+    return Pieces(tuple(tasks), lengths, _extended(pieces.graph, layer, tasks))
+
+
+def shipped(values: NDArray[Any], lengths: tuple[int, ...]) -> Pieces:
+    """Values in memory, sent to where partitions are, once.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, ...)
+        Values of all rows.
+    lengths : tuple of int
+        Rows of each partition.
+
+    Returns
+    -------
+    Pieces
+        What Dask keeps of them.
+    """
+    import dask
+
+    stops = np.cumsum(lengths)
+    parts = [
+        dask.delayed(values[stop - n : stop], traverse=False, name=f"sparsebayes-{uuid4().hex}")
+        for n, stop in zip(lengths, stops, strict=True)
+    ]
+    with room_in_graph(values.nbytes):
+        kept = dask.persist(*parts, traverse=False)
+    return Pieces(tuple(part.key for part in kept), lengths, _union(part.dask for part in kept))
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """X, y and weights of partitions, in one graph.
+
+    Parameters
+    ----------
+    lengths : tuple of int
+        Rows of each partition.
+    columns : tuple
+        X, y and weights: `Pieces` of these lengths each; weights may be one number or None.
+    """
+
+    lengths: tuple[int, ...]
+    columns: tuple[Pieces | float | None, ...]
+
+    @cached_property
+    def graph(self) -> Any:
+        """What all keys stand for."""
+        return _union(column.graph for column in self.columns if isinstance(column, Pieces))
+
+    def reduced(
+        self,
+        opened: Callable[..., Any],
+        parcel: bytes,
+        leaf: Callable[..., Any],
+        merged: Callable[..., Any],
+        fan_in: int,
+    ) -> Any:
+        """A tree of tasks that ends in one value; nothing is computed.
+
+        Parameters
+        ----------
+        opened : callable
+            Makes of the parcel, on a worker, what the other tasks take first.
+        parcel : bytes
+            What all tasks need.
+        leaf : callable
+            Of the parcel, X, y, weights, number of the partition, first row and number of rows.
+        merged : callable
+            Of the parcel and some values of ``leaf`` or ``merged``, in order.
+        fan_in : int
+            How many ``merged`` takes at a time.
+
+        Returns
+        -------
+        Delayed
+            Its value.
+        """
+        from dask.delayed import Delayed
+
+        layer = f"sparsebayes-fold-{uuid4().hex}"
+        contents = (layer, "parcel")
+        tasks: dict[Any, Any] = {contents: (opened, parcel)}
+        level: list[Any] = []
+        start = 0
+        for i, n in enumerate(self.lengths):
+            tasks[layer, 0, i] = (leaf, contents, *self._keys(i), i, start, n)
+            level.append((layer, 0, i))
+            start += n
+        depth = 0
+        while len(level) > 1:
+            depth += 1
+            groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
+            level = [(layer, depth, i) for i in range(len(groups))]
+            tasks |= {
+                key: (merged, contents, *group) for key, group in zip(level, groups, strict=True)
+            }
+        tasks[layer] = level[0]
+        return Delayed(layer, _extended(self.graph, layer, tasks))
+
+    def _keys(self, i: int) -> list[Any]:
+        return [column.keys[i] if isinstance(column, Pieces) else column for column in self.columns]
+
+    def first_unreadable(self) -> int | None:
+        """Number of the first partition that cannot be computed, found by halving.
+
+        Returns
+        -------
+        int or None
+            None where all can be computed.
+        """
+        low, high = 0, len(self.lengths)
+        if self._readable(low, high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._readable(low, middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _readable(self, low: int, high: int) -> bool:
+        try:
+            _compute([(_looked_at, *self._keys(i)) for i in range(low, high)], self.graph)
+        except Exception:  # noqa: BLE001  (whatever reading raises; the caller has one to show)
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def room_in_graph(size: int) -> Iterator[None]:
+    """Let Dask not complain of a graph with one large thing in it that is there on purpose.
+
+    Parameters
+    ----------
+    size : int
+        Bytes of it.
+    """
+    if "distributed" not in sys.modules:  # without it nobody complains
+        yield
+        return
+    import dask
+    from dask.utils import parse_bytes
+
+    usual = parse_bytes(dask.config.get(_LIMIT, "10MB"))
+    with dask.config.set({_LIMIT: usual + size}):
+        yield
+
+
+def _compute(tasks: list[Any], graph: Any) -> Any:
+    import dask
+    from dask.delayed import Delayed
+
+    layer = f"sparsebayes-look-{uuid4().hex}"
+    return dask.compute(Delayed(layer, _extended(graph, layer, {layer: tasks})), traverse=False)[0]
+
+
+def _union(graphs: Any) -> Any:
+    from dask.highlevelgraph import HighLevelGraph
+
+    return HighLevelGraph.merge(*graphs)
+
+
+def _extended(graph: Any, layer: str, tasks: dict[Any, Any]) -> Any:
+    from dask.highlevelgraph import HighLevelGraph
+
+    return HighLevelGraph(
+        {**graph.layers, layer: tasks}, {**graph.dependencies, layer: set(graph.layers)}
+    )
+
+
+def _length(values: Any) -> int:
+    return int(values.shape[0])
+
+
+def _looked_at(*values: Any) -> None:
+    """Nothing: that its arguments could be computed is the answer."""
+
+
+def _joined(parts: list[Any], start: int, n: int) -> Any:
+    arrays = [np.asarray(part) for part in parts]
+    whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+    return whole[start : start + n]
