@@ -1,5 +1,6 @@
 """What an estimator must know of its dictionary: which atoms belong to rows, what X may be."""
 
+import numbers
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -8,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from sparsebayes.dictionaries import Atoms, Bias, Kernel, Union
-from sparsebayes.dictionaries._kernel_parameters import checked_kernel, refuse_sparse
+from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Union
+from sparsebayes.dictionaries._kernel_parameters import checked_kernel, refuse_sparse, takes_gamma
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["is_kernel_machine", "is_pairwise", "recount", "takes_sparse"]
+__all__ = ["is_bound", "is_kernel_machine", "is_pairwise", "recount", "takes_sparse"]
 
 
 def is_pairwise(dictionary: Any) -> bool:
@@ -72,6 +73,53 @@ def takes_sparse(dictionary: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def is_bound(dictionary: Any) -> bool:
+    """Whether the atoms are the same whatever the data are, the number of inputs given.
+
+    Parameters
+    ----------
+    dictionary : object
+        The dictionary of an estimator.
+
+    Returns
+    -------
+    bool
+        True for columns of X, for kernels of known width at given centers, for unions of these,
+        and for a dictionary of your own that says so by an attribute ``bound = True``.
+
+    Examples
+    --------
+    >>> from sparsebayes.dictionaries import Kernel, Linear
+    >>> is_bound(Linear() + Kernel(gamma=2.0, centers=[[0.0], [1.0]]))
+    True
+    >>> is_bound(Kernel(gamma=2.0)), is_bound(Kernel(centers=[[0.0], [1.0]]))
+    (False, False)
+    """
+    if isinstance(dictionary, Union):
+        parts = dictionary.parts
+        return isinstance(parts, list | tuple) and bool(parts) and all(map(is_bound, parts))
+    if isinstance(dictionary, Kernel):
+        return _given(dictionary.centers) and not is_pairwise(dictionary) and _has_width(dictionary)
+    if isinstance(dictionary, str):
+        return dictionary == "linear"
+    return isinstance(dictionary, Linear | Bias) or getattr(dictionary, "bound", False) is True
+
+
+def _given(centers: Any) -> bool:
+    return centers is not None and not isinstance(centers, numbers.Number | str)
+
+
+def _has_width(dictionary: Kernel) -> bool:
+    """Whether a kernel has a width that depends on no data, or none at all."""
+    if not isinstance(dictionary.gamma, str) or dictionary.gamma == "auto":
+        return True
+    try:
+        kernel = checked_kernel(dictionary.kernel)
+    except (TypeError, ValueError):
+        return False
+    return dictionary.gamma == "scale" and not takes_gamma(kernel)
 
 
 def is_kernel_machine(dictionary: Any) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "prior_in_units",
     "standardized",
     "unit_of_range",
+    "weights_of_some",
 ]
 
 SMALLEST_NOISE, _LARGEST_NOISE = 1e-32, 1e200  # variances in the unit of the targets, squared
@@ -55,6 +56,33 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | Non
     >>> checked_weights([1, 1, 1], 3) is None
     True
     """
+    weights = weights_of_some(sample_weight, n)
+    if weights is not None:
+        with np.errstate(over="ignore"):
+            check_total_weight(float(weights.sum()))
+    return weights
+
+
+def weights_of_some(sample_weight: ArrayLike | None, n: int) -> FloatArray | None:
+    """The same for samples that are not all there are: whatever their sum.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n,), a number or None
+        Weights as given.
+    n : int
+        Number of these samples.
+
+    Returns
+    -------
+    ndarray of shape (n,) or None
+        Weights, not negative.
+
+    Examples
+    --------
+    >>> weights_of_some([0.25, 0.0], 2)
+    array([0.25, 0.  ])
+    """
     if sample_weight is None:
         return None
     given = np.asarray(sample_weight)
@@ -72,8 +100,6 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> FloatArray | Non
         )
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight must be finite and not negative.")
-    with np.errstate(over="ignore"):
-        check_total_weight(float(weights.sum()))
     return None if (weights == 1).all() else weights
 
 

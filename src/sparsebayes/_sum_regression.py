@@ -1,0 +1,77 @@
+"""One regression with Gaussian noise on sufficient statistics, in the units of its user."""
+
+from collections.abc import Callable
+from typing import Any
+
+from sparsebayes._conclusions import Regression, Start, check_norms, conclude, in_units
+from sparsebayes._samples import check_total_weight, hyperprior_in_units, unit_of_range
+from sparsebayes._settings import resolve_prior
+from sparsebayes._threads import one_blas_thread
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.problem import Problem, Solution
+from sparsebayes.sufficient import SufficientQuadratic, SufficientStatistics
+
+__all__ = ["regress_sums"]
+
+
+def regress_sums(
+    statistics: SufficientStatistics,
+    atoms: Atoms,
+    dictionary: Any,
+    *,
+    single: bool,
+    fit_intercept: bool,
+    prior: Any,
+    noise_variance: float | None,
+    noise_prior: Any,
+    solve: Callable[[Problem, Start | None], Solution],
+    last: Regression | None,
+) -> Regression:
+    """Fit targets of which sufficient statistics are known.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics
+        Of all rows.
+    atoms : Atoms
+        Atoms that they are of.
+    dictionary : Dictionary
+        What the atoms were made by.
+    single : bool
+        Whether the user's targets were one-dimensional.
+    fit_intercept, prior, noise_variance, noise_prior
+        As in the estimators.
+    solve : callable
+        Takes a problem and where to start, or None; returns a solution.
+    last : Regression or None
+        An earlier fit to start from.
+
+    Returns
+    -------
+    Regression
+        That of `regress` on the rows themselves, up to rounding.
+    """
+    targets, total = statistics.targets, statistics.total
+    check_total_weight(total)
+    shift, scale, constant = unit_of_range(targets.low, targets.high, targets.mean, fit_intercept)
+    nothing = bool(constant.all()) or not (targets.low.any() or targets.high.any())
+    units = in_units(shift, scale, nothing, noise_variance, noise_prior)
+    with one_blas_thread():
+        quad = SufficientQuadratic(
+            statistics, units.shift, units.scale, constant, fit_intercept, units.before
+        )
+        check_norms(quad)
+        hyperprior = resolve_prior(prior, dictionary, total, int((quad.diag > 0).sum()))
+        hyperprior = hyperprior_in_units(hyperprior, units.scale)
+        start = None if last is None else last.start(quad, units.scale)
+        solution = solve(Problem(quad, hyperprior, units.noise_var), start)
+    return conclude(
+        solution,
+        quad,
+        atoms,
+        units,
+        hyperprior,
+        total=total,
+        fit_intercept=fit_intercept,
+        single=single,
+    )

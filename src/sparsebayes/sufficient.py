@@ -1,0 +1,296 @@
+"""Sufficient statistics of Gaussian noise: all that a fit asks of rows, and it can be added up.
+
+Kept are means and products of differences from the means, of atoms and targets together. Two lots
+of rows are joined by the distance of their means (Chan, Golub and LeVeque 1983): every term of that
+sum is positive, so nothing cancels however large a mean is beside the spread.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.design import Moments, norm_unless_constant, tame
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.noise_priors import NoisePrior
+from sparsebayes.quadratic import CenteredQuadratic, Targets
+from sparsebayes.rows.blocks import Block
+from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles
+from sparsebayes.rows.moments import Moments as Columns
+from sparsebayes.rows.moments import moments
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Sufficient", "SufficientQuadratic", "SufficientStatistics"]
+
+_TILE_ROWS = 1024  # beyond which a product of so many rows gains nothing
+_STRIP = 64  # rows of a large matrix that are changed at a time, in the cache
+_SMALLEST, _LARGEST = 1e-280, 1e280  # sums of squares that need no other unit
+_NOTHING = 2.0**-1022  # unit of a column of zeros: less than any other
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """What is known of rows that were seen, for M atoms and T targets.
+
+    Columns are the atoms and, after them, the targets. They are divided by ``unit``, which is one
+    but for values whose squares would leave the range of float64.
+    """
+
+    rows: int  # of positive weight
+    total: float  # sum of weights
+    inputs: Columns  # of X
+    targets: Columns  # of y
+    unit: FloatArray  # (M + T,) powers of two
+    reference: FloatArray  # (M + T,) near the means
+    mean: FloatArray  # (M + T,) from the reference on: digits that their sum has not
+    scatter: FloatArray  # (M + T, M + T) weighted products of differences from the means
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets T."""
+        return len(self.targets.reference)
+
+    @property
+    def size(self) -> int:
+        """Number of atoms M."""
+        return len(self.unit) - self.n_targets
+
+    def plus(self, other: Self) -> Self:
+        """Statistics of both lots of rows.
+
+        Parameters
+        ----------
+        other : SufficientStatistics
+            Of the same atoms, and of as many targets.
+
+        Returns
+        -------
+        SufficientStatistics
+            A new object; the largest array of this one may have been reused for it.
+        """
+        unit = np.maximum(self.unit, other.unit)
+        one, two = self._in_units(unit), other._in_units(unit)
+        away = (two.reference - one.reference) + (two.mean - one.mean)
+        total = one.total + two.total
+        scatter = one.scatter
+        scaled = away * (one.total * two.total / total)
+        for start in range(0, len(unit), _STRIP):
+            strip = slice(start, start + _STRIP)
+            scatter[strip] += two.scatter[strip]
+            scatter[strip] += scaled[strip, None] * away
+        heavy = one if one.total >= two.total else two
+        step = away * (two.total / total) if heavy is one else away * (-one.total / total)
+        return replace(
+            one,
+            rows=one.rows + two.rows,
+            total=total,
+            inputs=one.inputs.plus(two.inputs),
+            targets=one.targets.plus(two.targets),
+            reference=heavy.reference,
+            mean=heavy.mean + step,
+        )
+
+    def joined(self, other: Self) -> Self:
+        """Statistics of both lots of rows; neither is changed.
+
+        Parameters
+        ----------
+        other : SufficientStatistics
+            Of the same atoms, and of as many targets.
+
+        Returns
+        -------
+        SufficientStatistics
+            A new object.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sparsebayes.dictionaries import Linear
+        >>> X = 1e8 + np.array([[1.0], [2.0], [4.0]])
+        >>> statistic = Sufficient(Linear().bind(X))
+        >>> first = statistic(Block(X[:1], X[:1, 0], None, 0, "first"))
+        >>> both = first.joined(statistic(Block(X[1:], X[1:, 0], None, 1, "second")))
+        >>> both.rows, both.scatter.round(9)[0], first.scatter[0]
+        (3, array([4.66666667, 4.66666667]), array([0., 0.]))
+        """
+        return replace(self, scatter=self.scatter.copy()).plus(other)
+
+    def _in_units(self, unit: FloatArray) -> Self:
+        if np.array_equal(unit, self.unit):
+            return self
+        ratio = self.unit / unit  # powers of two: what is rounded is negligible beside the larger
+        return replace(
+            self,
+            unit=unit,
+            reference=self.reference * ratio,
+            mean=self.mean * ratio,
+            scatter=self.scatter * ratio * ratio[:, None],
+        )
+
+
+@dataclass(frozen=True)
+class Sufficient:
+    """The statistic of a block that gives sufficient statistics.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        Atoms that can be evaluated at any row, M.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> X = np.array([[0.0, 1.0], [2.0, 1.0]])
+    >>> found = Sufficient(Linear().bind(X))(Block(X, np.array([3.0, 5.0]), None, 0, "all"))
+    >>> found.reference + found.mean, found.scatter
+    (array([1., 1., 4.]), array([[2., 0., 2.],
+           [0., 0., 0.],
+           [2., 0., 2.]]))
+    """
+
+    atoms: Atoms
+
+    def __call__(self, block: Block) -> SufficientStatistics:
+        """Sum over the rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows, at least one of positive weight; ``y`` holds targets, (n,) or (n, T).
+
+        Returns
+        -------
+        SufficientStatistics
+            Of these rows.
+        """
+        if block.weights is not None and not block.weights.all():
+            kept = np.flatnonzero(block.weights)
+            block = block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
+        block = block._replace(y=block.y.reshape(block.n, -1))
+        M = self.atoms.size
+        cells = max(TILE_CELLS, M * min(M, _TILE_ROWS))
+        found: SufficientStatistics | None = None
+        for rows, phi in shifted_tiles(self.atoms, np.zeros(M), block, cells):
+            weights = None if block.weights is None else block.weights[rows]
+            part = _of_tile(block.X[rows], tame(phi), block.y[rows], weights)
+            found = part if found is None else found.plus(part)
+        if found is None:
+            raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
+        return found
+
+
+def _of_tile(
+    X: FloatArray, phi: FloatArray, y: FloatArray, weights: FloatArray | None
+) -> SufficientStatistics:
+    """Statistics of rows whose atoms are known."""
+    Z = np.concatenate([phi, y], axis=1)
+    w = np.ones(len(Z)) if weights is None else weights
+    total = float(w.sum())
+    unit = np.ones(Z.shape[1])
+    with np.errstate(over="ignore", under="ignore"):
+        squares = np.einsum("ij,ij,i->j", Z, Z, w)
+    extreme = np.flatnonzero(~((squares > _SMALLEST) & (squares < _LARGEST)))
+    if extreme.size:
+        peak = np.abs(Z[:, extreme]).max(axis=0)
+        unit[extreme] = np.where(peak > 0, np.ldexp(1.0, np.frexp(peak)[1] - 1), _NOTHING)
+        Z /= unit
+    share = w / total
+    reference = share @ Z
+    Z -= reference
+    mean = share @ Z  # of many values is rounded, that of their differences from it not
+    Z -= mean
+    if weights is not None:
+        Z *= np.sqrt(w)[:, None]
+    return SufficientStatistics(
+        len(Z), total, moments(X, weights), moments(y, weights), unit, reference, mean, Z.T @ Z
+    )
+
+
+class SufficientQuadratic(CenteredQuadratic):
+    """The quadratic of Gaussian noise on sufficient statistics: all of G is known.
+
+    Parameters
+    ----------
+    statistics : SufficientStatistics
+        What is known of the rows.
+    shift : ndarray of shape (T,)
+        What is subtracted from the targets.
+    scale : float
+        What they are then divided by.
+    constant : ndarray of bool of shape (T,)
+        Targets of which nothing but rounding is left; they become zero.
+    center : bool
+        Whether an intercept with a flat prior is integrated out.
+    noise_prior : InverseGamma, LogGamma or None, default=None
+        Prior of the noise variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> X = np.array([[1.0, 0.0], [1.0, 2.0], [1.0, 4.0]])
+    >>> block = Block(X, np.array([4.0, 5.0, 6.0]), None, 0, "all")
+    >>> found = Sufficient(Linear().bind(X))(block)
+    >>> quad = SufficientQuadratic(found, np.array([5.0]), 1.0, np.array([False]), center=True)
+    >>> quad.diag, quad.g.ravel().round(3)
+    (array([0., 1.]), array([0.   , 1.414]))
+    """
+
+    def __init__(
+        self,
+        statistics: SufficientStatistics,
+        shift: FloatArray,
+        scale: float,
+        constant: NDArray[np.bool_],
+        center: bool,
+        noise_prior: NoisePrior | None = None,
+    ) -> None:
+        M, total = statistics.size, statistics.total
+        unit, target_unit = statistics.unit[:M], statistics.unit[M:]
+        self._scatter = statistics.scatter[:M, :M]
+        mean = (statistics.reference + statistics.mean)[:M]
+        self._drift = np.zeros(M) if center else mean * total**0.5
+        centered = self._scatter.diagonal()
+        if center:
+            norm = norm_unless_constant(centered, centered + total * mean**2, total)
+        else:
+            norm = np.sqrt(centered + self._drift**2)
+        self._inverse = np.divide(1.0, norm, out=np.zeros(M), where=norm > 0)
+        factor = np.where(constant, 0.0, target_unit / scale)
+        target_mean = (statistics.reference[M:] - shift / target_unit) + statistics.mean[M:]
+        target_mean = target_mean * factor
+        squares = statistics.scatter.diagonal()[M:] * factor**2
+        drawn = statistics.scatter[:M, M:] * factor
+        if not center:
+            squares = squares + total * target_mean**2
+            drawn = drawn + total * mean[:, None] * target_mean
+        targets = Targets(total, target_mean, float(squares.sum()))
+        means = mean * unit if center else np.zeros(M)
+        super().__init__(Moments(means, norm * unit), targets, center, noise_prior)
+        self.g = np.ascontiguousarray(drawn * self._inverse[:, None])
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M); there is nothing to keep."""
+        return self._compute(indices)
+
+    def _compute(self, fresh: IndexArray) -> FloatArray:
+        rows = self._scatter[fresh]
+        if self._drift.any():
+            rows += self._drift[fresh, None] * self._drift
+        rows *= self._inverse
+        rows *= self._inverse[fresh, None]
+        rows[np.arange(fresh.size), fresh] = self.diag[fresh]
+        return rows
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        inverse, drift = self._inverse[indices], self._drift[indices]
+        G = self._scatter[indices[:, None], indices]
+        G += drift[:, None] * drift
+        G *= inverse
+        G *= inverse[:, None]
+        return G
