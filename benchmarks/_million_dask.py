@@ -115,7 +115,7 @@ def run(
                         best[kind] = min(
                             [best.get(kind, found), found], key=lambda row: float(row["wall s"])
                         )
-        rows = [{"": kind, "N": n} | found for kind, found in best.items()]
+        rows: list[dict[str, Any]] = [{"": kind, "N": n} | found for kind, found in best.items()]
         report.show(f"{problem}, {n:,} rows", with_overhead(rows), COLUMNS)
         for row in rows[1:]:
             figure = f"{row['overhead %']:+.1f} %"
