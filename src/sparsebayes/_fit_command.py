@@ -1,0 +1,192 @@
+"""``sparsebayes fit``: columns of a table to a model."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from sparsebayes._console import counted, item, progress, say, show_certificate
+
+if TYPE_CHECKING:
+    from sparsebayes._tables import Table
+
+_LEARNED = ("evidence", "ard")
+_FEATURES_SHOWN = 6
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Run ``sparsebayes fit``.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        From the parser.
+    """
+    from sparsebayes import _tables
+
+    if arguments.output is not None:
+        _tables.check_folder(arguments.output)
+    table = _tables.open_table(arguments.data)
+    targets = arguments.target
+    features = _features(table, targets, arguments.features, arguments.drop)
+    classify = _is_classification(arguments, table)
+    if classify:
+        X, y = _tables.read_numbers(table, features), _tables.read_labels(table, targets[0])
+    else:
+        values = _tables.read_numbers(table, features + targets)
+        X, y = values[:, : len(features)], values[:, len(features) :]
+        if len(targets) == 1:
+            y = y[:, 0]
+    if len(X) < 2:
+        raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
+
+    import numpy as np
+
+    from sparsebayes import persistence
+
+    model = _classifier(arguments) if classify else _regressor(arguments)
+    started = time.perf_counter()
+    with contextlib.nullcontext() if arguments.quiet else progress():
+        model.fit(X, y)
+    seconds = time.perf_counter() - started
+    score = model.score(X, y)
+    # As after fitting a data frame: whoever loads the model can check a frame against them.
+    model.feature_names_in_ = np.array(features, dtype=object)
+    if arguments.output is not None:
+        persistence.save(model, arguments.output, target_names=tuple(targets))
+    if arguments.quiet:
+        return
+    print(f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}\n")
+    size = len(features) if arguments.kernel == "none" else len(X)
+    summarize(model, size)
+    item("rows", f"{len(X)}")
+    item("fit", f"{'accuracy' if classify else 'R2'} {score:.4f} on these rows")
+    item("time", f"{seconds:.3f} s")
+    item("model", arguments.output or "not saved; give --output MODEL to predict with it")
+
+
+def _features(
+    table: Table, targets: list[str], features: list[str] | None, drop: list[str]
+) -> list[str]:
+    from sparsebayes._tables import TableError, suggestion
+
+    for option, names in ("--target", targets), ("--features", features or []), ("--drop", drop):
+        for name in names:
+            if name not in table.names:
+                hint = suggestion(name, table.names)
+                raise TableError(f"{table.path}: {option}: no column {name!r}{hint}")
+            if names.count(name) > 1:
+                raise TableError(f"{option} names column {name!r} twice")
+    for name in features or []:
+        if name in targets or name in drop:
+            other = "--target" if name in targets else "--drop"
+            raise TableError(f"column {name!r} is named by both --features and {other}")
+    chosen = features or [name for name in table.names if name not in targets and name not in drop]
+    if not chosen:
+        raise TableError(f"{table.path}: no column is left to predict from")
+    if "" in chosen:
+        place = table.names.index("") + 1
+        raise TableError(
+            f'{table.path}: column {place} has no name: name it, or leave it out with --drop ""'
+        )
+    return chosen
+
+
+def _is_classification(arguments: argparse.Namespace, table: Table) -> bool:
+    """What to do with the target: what was asked for, or classes if it is text."""
+    from sparsebayes._tables import TableError
+
+    task, targets = arguments.task, arguments.target
+    if task == "regression" or (task == "auto" and len(targets) > 1):
+        return False
+    if task == "auto":
+        if not table.is_text(targets[0]):
+            return False
+        if not arguments.quiet:
+            say(f"note: {targets[0]!r} is text, so its values are taken for classes")
+    if len(targets) > 1:
+        raise TableError("--task classification takes one --target")
+    if arguments.noise_variance is not None:
+        raise TableError("--noise-variance is for regression, and the target is one of classes")
+    return True
+
+
+def _regressor(arguments: argparse.Namespace) -> Any:
+    from sparsebayes import RVR, SparseBayesRegressor
+
+    common = _common(arguments) | {"noise_variance": arguments.noise_variance}
+    if arguments.kernel == "none":
+        _refuse_widths(arguments)
+        return SparseBayesRegressor("linear", **common)
+    return RVR(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+
+
+def _classifier(arguments: argparse.Namespace) -> Any:
+    from sparsebayes import RVC, SparseBayesClassifier
+
+    common = _common(arguments)
+    if arguments.kernel == "none":
+        _refuse_widths(arguments)
+        return SparseBayesClassifier("linear", **common)
+    return RVC(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+
+
+def _refuse_widths(arguments: argparse.Namespace) -> None:
+    from sparsebayes._tables import TableError
+
+    if arguments.gamma in _LEARNED:
+        raise TableError(f"--gamma {arguments.gamma} is for kernels, and --kernel none has none")
+
+
+def _common(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "prior": arguments.prior,
+        "solver": arguments.solver,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+
+
+def summarize(model: Any, size: int, noise_remark: str = "") -> None:
+    """Write what was found to stdout.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+    size : int
+        Number of atoms there were to choose from.
+    noise_remark : str, default=""
+        To be put behind the noise.
+    """
+    from sparsebayes._labels import shown
+
+    item("atoms kept", f"{model.posterior_.atoms.size} of {size}")
+    if hasattr(model, "classes_"):
+        item("classes", shown(model.classes_))
+    else:
+        item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
+    item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
+    if getattr(model, "gamma", None) in _LEARNED:
+        _show_widths(model)
+    show_certificate(model.certificate_, model.converged_)
+
+
+def _show_widths(model: Any) -> None:
+    """What was learned of the kernel: its width, or the most relevant features and theirs."""
+    import numpy as np
+
+    if np.ndim(model.gamma_) == 0:
+        item("gamma found", f"{model.gamma_:.4g}")
+        return
+    names, shares = model.feature_names_in_, model.feature_relevance_
+    first = np.argsort(-shares, kind="stable")[:_FEATURES_SHOWN]
+    width = max(len(names[place]) for place in first)
+    for line, place in enumerate(first):
+        text = f"{names[place]:<{width}}  {shares[place]:6.1%}  gamma {model.gamma_[place]:.4g}"
+        item("relevance" if line == 0 else "", text)
+    if first.size < shares.size:
+        rest = 1.0 - float(shares[first].sum())
+        item("", f"{counted(shares.size - first.size, 'other')}, {max(rest, 0.0):.1%} together")
