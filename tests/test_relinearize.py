@@ -8,8 +8,10 @@ from scipy.optimize import brentq
 
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
+from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
+from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.quadratic import DesignQuadratic
@@ -384,17 +386,21 @@ def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
 
 
 def test_a_sample_of_rows_keeps_rare_targets():
-    rng = np.random.RandomState(0)
-    assert relinearize._some_rows(np.zeros(2048), rng) is None
+    def drawn(t, seed=0):
+        latent = Latent(ArrayDesign(np.zeros((len(t), 1))), t, None, Multinomial(3), True)
+        return latent.draw(np.random.RandomState(seed))
+
+    assert drawn(np.zeros(2048)) is None
     t = np.zeros(20_000)
     t[:50], t[50:1000] = 2.0, 1.0
-    rows = relinearize._some_rows(t, rng)
+    rows = drawn(t)
     assert np.all(np.diff(rows) > 0)
     kinds, count = np.unique(t[rows], return_counts=True)
     np.testing.assert_array_equal(kinds, [0.0, 1.0, 2.0])
     assert count[2] > 20  # of 50: as good as all of 34 wanted
     assert 800 < count.sum() < 1300
-    np.testing.assert_array_equal(rows, relinearize._some_rows(t, np.random.RandomState(0)))
+    np.testing.assert_array_equal(rows, drawn(t))
+    assert not np.array_equal(rows, drawn(t, seed=1))
 
 
 def test_restarts_never_end_lower():

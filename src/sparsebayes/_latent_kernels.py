@@ -106,6 +106,7 @@ class LatentProfile:
             self._remember(at.point)
         if not at.state.active.size:
             return at.state.objective, np.zeros_like(theta)
+        assert isinstance(at.quad, LatentQuadratic)  # kernels are learned from samples in memory
         return at.state.objective, model.slope(few, latent, at.quad, at.state)
 
     def _remember(self, point: Point) -> None:

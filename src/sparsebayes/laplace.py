@@ -1,28 +1,33 @@
 """Laplace's approximation: Newton's method to the mode, and the quadratic there."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from sparsebayes.design import Design
-from sparsebayes.engine import Breakdown
-from sparsebayes.latent_quadratic import Intercepts, LatentQuadratic, weighted_gram
+from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
+from sparsebayes.mode_search import Landscape, Newton, Normal, Place, Start, height, highest
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Latent", "Mode", "Start", "find_mode", "quadratic_at"]
+M = TypeVar("M")
 
-_STEPS = 500
-_HALVINGS = 60
-_DONE = 1e-9  # nats that the last step promises, relative to the log posterior
-_STILL = 1e-4  # change of the latent functions below which Newton's method is at its end
-_LEAST = 1e-30  # nats: a mode at infinity is approached no further
-_ARMIJO = 1e-4
+__all__ = [
+    "SOME_ROWS",
+    "Latent",
+    "LatentData",
+    "Mode",
+    "Start",
+    "find_mode",
+    "quadratic_at",
+]
+
+SOME_ROWS = 1024
+"""Samples in which structure is sought, of more than twice as many."""
 
 
 @dataclass(frozen=True)
@@ -60,36 +65,57 @@ class Latent:
     def expand(self, f: FloatArray) -> Expansion:
         """Expansion of the likelihood at f, sample weights included."""
         value, slope, curvature = self.likelihood.expand(self.t, f)
-        if self.weights is None:
-            return Expansion(value, slope, curvature)
-        w = self.weights
-        return Expansion(value * w, slope * w[:, None], curvature * w[:, None, None])
+        return Expansion(value, slope, curvature).weighted(self.weights)
 
     def restrict(self, atoms: IndexArray) -> "Latent":
         """The same data with some of the atoms."""
         return replace(self, design=self.design.restrict(atoms))
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return self.design.shape[1]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of samples."""
+        return len(self.t)
 
     def take(self, rows: IndexArray) -> "Latent":
         """Some of the samples, with the same atoms."""
         weights = None if self.weights is None else self.weights[rows]
         return replace(self, design=self.design.take(rows), t=self.t[rows], weights=weights)
 
+    def draw(self, rng: np.random.RandomState) -> IndexArray | None:
+        """Rows drawn at random, more of rare targets; None where there are not too many."""
+        n = len(self.t)
+        if n <= 2 * SOME_ROWS:
+            return None
+        _, kind, count = np.unique(self.t, return_inverse=True, return_counts=True)
+        # At least as many of each kind as if there were ten times fewer of all; rare ones are kept.
+        wanted = np.maximum(SOME_ROWS * count / n, SOME_ROWS / (10.0 * count.size))
+        drawn = rng.uniform(size=n) * count[kind] < wanted[kind]
+        return np.flatnonzero(drawn)
 
-class Start(NamedTuple):
-    """Weights of some columns and intercepts, for Newton's method to start from."""
+    def landscape(self, columns: IndexArray, v: FloatArray) -> "_StoredLandscape":
+        """The log likelihood as a function of the weights of some columns."""
+        return _StoredLandscape(self, columns, v)
 
-    columns: IndexArray
-    w: FloatArray  # weights of these columns, for atoms as given
-    c: FloatArray  # (K,) intercepts
-
-    def of(self, columns: IndexArray) -> FloatArray:
-        """Weights of other columns: zero for those without one here."""
-        if not self.columns.size:
-            return np.zeros(columns.size)
-        order = np.argsort(self.columns, kind="stable")
-        found = np.searchsorted(self.columns, columns, sorter=order)
-        place = order[np.minimum(found, order.size - 1)]
-        return np.where(self.columns[place] == columns, self.w[place], 0.0)
+    def quadratic(self, mode: "Mode", alone: bool = False) -> LatentQuadratic:
+        """Expand the likelihood around a mode, over all atoms."""
+        _, slope, B = mode.expansion
+        f = mode.f
+        drawn = np.einsum("nkl,nl->nk", B, f)
+        quad = LatentQuadratic(self.design, B, drawn + slope, self.center, self.shared)
+        # Around intercepts at their best: mu'G mu = sum of (f - c)'B (f - c).
+        total = drawn.sum(axis=0)
+        spread = float(np.einsum("nk,nk->", f, drawn)) - float(
+            total @ quad.intercepts.covariance @ total
+        )
+        quad.log_offset = (
+            mode.log_likelihood - 2.0 * mode.penalty - 0.5 * spread + quad.intercepts.log_volume
+        )
+        return quad
 
 
 class Mode(NamedTuple):
@@ -107,19 +133,67 @@ class Mode(NamedTuple):
         return float(self.expansion.value.sum())
 
 
+class LatentData(Protocol[M]):
+    """Data and a likelihood, wherever the samples are: in memory, or rows kept elsewhere."""
+
+    @property
+    def likelihood(self) -> Likelihood:
+        """Likelihood of the targets."""
+
+    @property
+    def center(self) -> bool:
+        """Whether each latent function has an intercept."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether the latent functions share the variance of each atom."""
+
+    @property
+    def K(self) -> int:
+        """Number of latent functions."""
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of samples."""
+
+    def restrict(self, atoms: IndexArray) -> Self:
+        """The same data with some of the atoms."""
+        ...
+
+    def draw(self, rng: np.random.RandomState) -> Any:
+        """Some samples that `take` takes, drawn at random; None where there are not too many."""
+        ...
+
+    def take(self, rows: Any) -> Latent:
+        """These samples, in memory."""
+        ...
+
+    def landscape(self, columns: IndexArray, v: FloatArray) -> Landscape[Any, M]:
+        """The log likelihood as a function of the weights of some columns."""
+        ...
+
+    def quadratic(self, mode: M, alone: bool = False) -> LatentColumns:
+        """Expand the likelihood around a mode, as `quadratic_at` says."""
+        ...
+
+
 def find_mode(
-    latent: Latent,
+    latent: LatentData[M],
     columns: IndexArray,
     v: FloatArray,
     starts: tuple[Start, ...] = (),
-) -> Mode:
+) -> M:
     """Maximise the posterior of weights and intercepts by damped Newton steps.
 
     The log posterior is concave and every step is halved until it climbs, so any start will do.
 
     Parameters
     ----------
-    latent : Latent
+    latent : LatentData
         Data and likelihood.
     columns : ndarray of shape (m,)
         Active columns, ``a K + k``.
@@ -144,18 +218,19 @@ def find_mode(
     >>> np.exp(mode.f[0]).round(9)
     array([2.])
     """
-    newton = _Newton(latent, columns, v)
+    newton = Newton(latent.landscape(columns, v), latent.K)
     return newton.climb([(start.of(columns), start.c) for start in starts])
 
 
-class _Newton:
-    """Newton's method in whitened weights z = w / sqrt(v), the intercepts eliminated."""
+class _StoredLandscape:
+    """The landscape of samples in memory: all columns are kept."""
 
     def __init__(self, latent: Latent, columns: IndexArray, v: FloatArray) -> None:
-        self.latent, self.K = latent, latent.K
+        self.latent, K = latent, latent.K
+        self.center = latent.center
         self.root = np.sqrt(v)
-        self.k = columns % self.K
-        atoms, which = np.unique(columns // self.K, return_inverse=True)
+        self.k = columns % K
+        atoms, which = np.unique(columns // K, return_inverse=True)
         rows = latent.design.columns(atoms) if atoms.size else np.zeros((0, len(latent.t)))
         self.mean = np.zeros(len(columns))
         if latent.center:  # a shift of an atom is taken up by the intercept; products keep digits
@@ -163,103 +238,64 @@ class _Newton:
             rows -= mean[:, None]
             self.mean = mean[which]
         self.U = rows[which] * self.root[:, None]  # (m, N)
-        self.members = [np.flatnonzero(self.k == k) for k in range(self.K)]
+        self.members = [np.flatnonzero(self.k == k) for k in range(K)]
 
-    def latents(self, z: FloatArray, c: FloatArray) -> FloatArray:
-        f = np.empty((self.U.shape[1], self.K))
+    def first(self, places: list[Place]) -> tuple[int, "_StoredLook"]:
+        looks = [self.look(place) for place in places]
+        best = highest([height(z, look) for (z, _), look in zip(places, looks, strict=True)])
+        return best, looks[best]
+
+    def look(
+        self, place: Place, before: "tuple[Place, _StoredLook] | None" = None
+    ) -> "_StoredLook":
+        z, c = place
+        f = np.empty((self.U.shape[1], len(self.members)))
         for k, mine in enumerate(self.members):
             f[:, k] = c[k] + z[mine] @ self.U[mine]
-        return f
-
-    def shift(self, w: FloatArray) -> FloatArray:
-        """What centering the atoms moves from their weights to the intercepts."""
-        return np.bincount(self.k, w * self.mean, minlength=self.K).astype(np.float64)
-
-    def climb(self, starts: list[tuple[FloatArray, FloatArray]]) -> Mode:
-        z, c = np.zeros(len(self.k)), np.zeros(self.K)
-        expansion, f, height = self._look(z, c)
-        for w, intercepts in starts:
-            z_new, c_new = w / self.root, intercepts + self.shift(w)
-            there = self._look(z_new, c_new)
-            if there[2] > height or not np.isfinite(height):
-                z, c, (expansion, f, height) = z_new, c_new, there
-        for _ in range(_STEPS):
-            dz, dc, promise = self._step(z, expansion)
-            if not promise > 0:
-                break
-            step = self._search(z, c, dz, dc, height, promise)
-            if step is None:
-                break
-            z, c, expansion, f_new, height = step
-            moved = float(np.abs(f_new - f).max(initial=0.0))
-            f = f_new
-            # What is left is of the order of the square of the step; but a step that promises
-            # nothing may be long, where samples are saturated.
-            if promise < _LEAST or (
-                promise < _DONE * (1.0 + abs(height))
-                and moved < _STILL * (1.0 + 1e-6 * float(np.abs(f).max(initial=0.0)))
-            ):
-                break
-        w = z * self.root
-        return Mode(w, c - self.shift(w), f, expansion, 0.5 * float(z @ z))
-
-    def _look(self, z: FloatArray, c: FloatArray) -> tuple[Expansion, FloatArray, float]:
-        """Expansion, latent functions and log posterior at given weights."""
-        f = self.latents(z, c)
         with np.errstate(over="ignore"):
             expansion = self.latent.expand(f)
-            height = float(expansion.value.sum()) - 0.5 * float(z @ z)
-        return expansion, f, height
+            value = float(expansion.value.sum())
+        return _StoredLook(self, f, expansion, value, None if before is None else before[1].f)
 
-    def _step(self, z: FloatArray, expansion: Expansion) -> tuple[FloatArray, FloatArray, float]:
-        """Newton step in z and the intercepts, and half the increase it promises twice over."""
-        m, K, B = len(z), self.K, expansion.curvature
-        pull = expansion.slope.sum(axis=0)  # (K,)
-        gradient = -z
-        if m == 0:
-            step = Intercepts(B, self.latent.center).covariance @ pull
-            return gradient, step, float(pull @ step)
-        D = np.zeros((m, K))
-        for k, mine in enumerate(self.members):
+    def mode(self, w: FloatArray, place: Place, look: "_StoredLook") -> Mode:
+        z, c = place
+        return Mode(w, c, look.f, look.expansion, 0.5 * float(z @ z))
+
+
+@dataclass(frozen=True)
+class _StoredLook:
+    """A look at samples in memory."""
+
+    landscape: _StoredLandscape
+    f: FloatArray  # (N, K)
+    expansion: Expansion
+    value: float
+    before: FloatArray | None  # (N, K)
+
+    @property
+    def moved(self) -> float:
+        """Largest change of a latent function since the look before."""
+        return np.inf if self.before is None else float(np.abs(self.f - self.before).max(initial=0))
+
+    @property
+    def peak(self) -> float:
+        """Largest absolute value of a latent function."""
+        return float(np.abs(self.f).max(initial=0.0))
+
+    def normal(self) -> Normal:
+        """Sums of first and second derivatives."""
+        land, (_, slope, B) = self.landscape, self.expansion
+        m, K = len(land.k), B.shape[1]
+        gradient, D = np.zeros(m), np.zeros((m, K))
+        gram = weighted_gram(land.U, land.k, B) if m else np.zeros((0, 0))
+        for k, mine in enumerate(land.members):
             if mine.size:
-                gradient[mine] += self.U[mine] @ expansion.slope[:, k]
-                D[mine] = self.U[mine] @ B[:, k]
-        A = weighted_gram(self.U, self.k, B)
-        A.flat[:: m + 1] += 1.0
-        intercepts = Intercepts(B, self.latent.center)
-        A -= D @ intercepts.covariance @ D.T
-        right = gradient - D @ (intercepts.covariance @ pull)
-        factor, info = dpotrf(A, lower=1, overwrite_a=1)
-        if info != 0:
-            raise Breakdown
-        dz, _ = dpotrs(factor, right, lower=1)
-        dc = intercepts.covariance @ (pull - D.T @ dz)
-        if not self.latent.center:
-            return dz, np.zeros(K), float(gradient @ dz)
-        return dz, dc, float(gradient @ dz + pull @ dc)
-
-    def _search(
-        self,
-        z: FloatArray,
-        c: FloatArray,
-        dz: FloatArray,
-        dc: FloatArray,
-        height: float,
-        promise: float,
-    ) -> tuple[FloatArray, FloatArray, Expansion, FloatArray, float] | None:
-        scale = 1.0
-        for _ in range(_HALVINGS):
-            z_new, c_new = z + scale * dz, c + scale * dc
-            expansion, f, reached = self._look(z_new, c_new)
-            if reached >= height + _ARMIJO * scale * promise:
-                return z_new, c_new, expansion, f, reached
-            if promise < 1e-12 * (1.0 + abs(height)) and reached > height - 1e-9:
-                return z_new, c_new, expansion, f, reached  # the change is below rounding
-            scale *= 0.5
-        return None
+                gradient[mine] = land.U[mine] @ slope[:, k]
+                D[mine] = land.U[mine] @ B[:, k]
+        return Normal(gradient, slope.sum(axis=0), gram, D, B)
 
 
-def quadratic_at(latent: Latent, mode: Mode) -> LatentQuadratic:
+def quadratic_at(latent: LatentData[M], mode: M, alone: bool = False) -> LatentColumns:
     """Expand the likelihood around a mode, over all atoms of the design.
 
     The quadratic's evidence, at the variances of the mode, is Laplace's: the log likelihood at the
@@ -267,26 +303,16 @@ def quadratic_at(latent: Latent, mode: Mode) -> LatentQuadratic:
 
     Parameters
     ----------
-    latent : Latent
-        Data and likelihood; its design may have other atoms than the mode was found with.
+    latent : LatentData
+        Data and likelihood; it may have other atoms than the mode was found with.
     mode : Mode
         The mode.
+    alone : bool, default=False
+        Whether nobody will ask for other columns than those of the mode.
 
     Returns
     -------
-    LatentQuadratic
+    LatentColumns
         The quadratic, for columns of unit norm.
     """
-    _, slope, B = mode.expansion
-    f = mode.f
-    drawn = np.einsum("nkl,nl->nk", B, f)
-    quad = LatentQuadratic(latent.design, B, drawn + slope, latent.center, latent.shared)
-    # Around intercepts at their best: mu'G mu = sum of (f - c)'B (f - c).
-    total = drawn.sum(axis=0)
-    spread = float(np.einsum("nk,nk->", f, drawn)) - float(
-        total @ quad.intercepts.covariance @ total
-    )
-    quad.log_offset = (
-        mode.log_likelihood - 2.0 * mode.penalty - 0.5 * spread + quad.intercepts.log_volume
-    )
-    return quad
+    return latent.quadratic(mode, alone)

@@ -6,6 +6,8 @@ flat prior are projected out: ``c_i(x) = phi_a(x) e_k - mu_i``, ``mu_i = C^+ sum
 ``C = sum_n B_n``; C is singular where the likelihood does not change with a shift of all latents.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,14 @@ from sparsebayes.quadratic import ColumnCache, Gram, members
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Intercepts", "LatentQuadratic", "weighted_gram"]
+__all__ = [
+    "ColumnMoments",
+    "Intercepts",
+    "LatentColumns",
+    "LatentQuadratic",
+    "recentered",
+    "weighted_gram",
+]
 
 _CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
 _INVARIANT = 1e-12  # row sums of C, relative to its largest entry, that are rounding
@@ -74,7 +83,114 @@ class Intercepts:
             self.log_volume -= 0.5 * float(np.log(K))
 
 
-class LatentQuadratic:
+class ColumnMoments(NamedTuple):
+    """Sums over samples from which a quadratic is made, for M atoms and K latent functions."""
+
+    intercepts: Intercepts
+    mean: FloatArray  # (M,) of atoms
+    cross: FloatArray  # (M, K, K) of B (phi - mean)
+    blocks: FloatArray  # (M, K, K) of B (phi - mean)^2; only the diagonal where none is shared
+    drawn: FloatArray  # (M, K) of (phi - mean) times the pull
+    total: FloatArray  # (K,) of the pull
+
+
+class LatentColumns:
+    """What quadratics of latent functions have in common, wherever their sums come from.
+
+    Parameters
+    ----------
+    moments : ColumnMoments
+        The sums.
+    center : bool
+        Whether intercepts are projected out.
+    shared : bool, default=False
+        Whether the K columns of an atom share their variance; then they share their scale.
+    log_offset : float, default=0.0
+        Log evidence that depends on no variance.
+    """
+
+    tt = 0.0
+    n = 0.0
+    spread = 1.0
+
+    def __init__(
+        self, moments: ColumnMoments, center: bool, shared: bool = False, log_offset: float = 0.0
+    ) -> None:
+        self.center = center
+        self.log_offset = log_offset
+        self.intercepts, self.mean, cross, blocks, drawn, total = moments
+        self.K = K = len(total)
+        self.group = K if shared else 1
+        self.tilt = cross @ self.intercepts.covariance  # (M, K, K): mu_i less the mean
+        own = blocks.diagonal(axis1=1, axis2=2)  # (M, K)
+        if K > 1 and center:
+            left = own - np.einsum("akl,akl->ak", cross, self.tilt)
+            own = np.where(left > _ROUNDING * own, left, 0.0)
+        _check_range(own)
+        scale = np.sqrt(own.mean(axis=1, keepdims=True) if shared else own)
+        self.norm = np.broadcast_to(scale, own.shape).ravel()  # (M K,)
+        void = self.norm == 0
+        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        self.diag = np.where(void, 0.0, 1.0)
+        self.blocks = self.diag[:, None, None]  # of G, for each atom as a solver counts them
+        if shared:
+            self.diag = own.ravel() * self._inverse_norm**2
+            if center:
+                blocks = blocks - self.tilt @ cross.transpose(0, 2, 1)
+            by_atom = self._inverse_norm[::K] ** 2
+            self.blocks = blocks * by_atom[:, None, None]
+        drawn = drawn - self.tilt @ total
+        self.g = (drawn.ravel() * self._inverse_norm)[:, None]
+        self.offset = self.intercepts.covariance @ total  # (K,)
+        self.cache = ColumnCache(len(self.mean) * K)
+
+    @property
+    def size(self) -> int:
+        """Number of atoms as a solver counts them: M K columns, or M where variances are shared."""
+        return len(self.mean) * self.K // self.group
+
+    def members(self, indices: IndexArray) -> IndexArray:
+        """Columns of atoms as a solver counts them."""
+        return members(indices, self.group)
+
+    def atom(self, columns: IndexArray) -> IndexArray:
+        """Atoms of columns."""
+        return np.asarray(columns // self.K)
+
+    def latent(self, columns: IndexArray) -> IndexArray:
+        """Latent functions of columns."""
+        return np.asarray(columns % self.K)
+
+    def centers(self, columns: IndexArray) -> FloatArray:
+        """mu_i of columns, shape (k, K)."""
+        a, k = self.atom(columns), self.latent(columns)
+        mu = self.tilt[a, k].copy()
+        mu[np.arange(columns.size), k] += self.mean[a]
+        return mu
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M K), computing only those not seen before."""
+        return self.cache.columns(self.members(indices), self._compute)
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some columns alone; whole columns of G are used where kept."""
+        indices = self.members(indices)
+        G, new = self.cache.block(indices)
+        if new.size:
+            G[new[:, None], new] = self._block(indices[new])
+        G.flat[:: indices.size + 1] = self.diag[indices]
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset, self.group)
+
+    def _compute(self, fresh: IndexArray) -> FloatArray:
+        """Columns of G as rows, shape (k, M K)."""
+        raise NotImplementedError
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        """G of some columns alone."""
+        raise NotImplementedError
+
+
+class LatentQuadratic(LatentColumns):
     """Quadratic of a likelihood at given curvature and pull, on every column of a design.
 
     Parameters
@@ -103,10 +219,6 @@ class LatentQuadratic:
     (array([0., 1.]), array([0.   , 1.414]))
     """
 
-    tt = 0.0
-    n = 0.0
-    spread = 1.0
-
     def __init__(
         self,
         design: Design,
@@ -118,101 +230,12 @@ class LatentQuadratic:
     ) -> None:
         self.design = design
         self.curvature = curvature
-        self.center = center
-        self.log_offset = log_offset
-        self.K = K = curvature.shape[1]
-        self.group = K if shared else 1
-        self.intercepts = Intercepts(curvature, center)
-        self.mean, cross, blocks = self._moments(shared)
-        self.tilt = cross @ self.intercepts.covariance  # (M, K, K): mu_i less the mean
-        own = blocks.diagonal(axis1=1, axis2=2)  # (M, K)
-        if K > 1 and center:
-            left = own - np.einsum("akl,akl->ak", cross, self.tilt)
-            own = np.where(left > _ROUNDING * own, left, 0.0)
-        _check_range(own)
-        scale = np.sqrt(own.mean(axis=1, keepdims=True) if shared else own)
-        self.norm = np.broadcast_to(scale, own.shape).ravel()  # (M K,)
-        void = self.norm == 0
-        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
-        self.diag = np.where(void, 0.0, 1.0)
-        self.blocks = self.diag[:, None, None]  # of G, for each atom as a solver counts them
-        if shared:
-            self.diag = own.ravel() * self._inverse_norm**2
-            if center:
-                blocks = blocks - self.tilt @ cross.transpose(0, 2, 1)
-            by_atom = self._inverse_norm[::K] ** 2
-            self.blocks = blocks * by_atom[:, None, None]
-        drawn = design.correlate(np.ascontiguousarray(pull.T)).T  # (M, K)
+        intercepts = Intercepts(curvature, center)
+        mean, cross, blocks = _moments(design, curvature, intercepts.C, center, shared)
         total = pull.sum(axis=0)
-        drawn = drawn - self.mean[:, None] * total - self.tilt @ total
-        self.g = (drawn.ravel() * self._inverse_norm)[:, None]
-        self.offset = self.intercepts.covariance @ total  # (K,)
-        self.cache = ColumnCache(design.shape[1] * K)
-
-    def _moments(self, shared: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
-        B, M, K = self.curvature, self.design.shape[1], self.K
-        cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
-        if not B.any():  # every sample is saturated: no atom has a norm
-            return np.zeros(M), cross, blocks
-        if K == 1:
-            own = self.design.moments(np.ascontiguousarray(B[:, 0, 0]), self.center)
-            with np.errstate(over="ignore", under="ignore"):
-                blocks[:, 0, 0] = own.norm**2
-            return own.mean, cross, blocks
-        one, two = np.triu_indices(K)
-        same = one == two
-        rows = np.ascontiguousarray(B[:, one, two].T)  # (pairs, N)
-        needed = np.ones(one.size, dtype=np.bool_) if shared else same
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            second = self.design.squares(rows[needed]).T
-        mean = np.zeros(M)
-        if self.center:
-            C = self.intercepts.C[one, two]
-            first = self.design.correlate(rows).T
-            mean = first[:, same].sum(axis=1) / max(float(C[same].sum()), _NO_CURVATURE)
-            plain = second.copy()
-            second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * C[needed])
-            first -= mean[:, None] * C
-            lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
-            step = max(1, _CHUNK_CELLS // len(B))
-            for start in range(0, lossy.size, step):
-                part = lossy[start : start + step]
-                shifted = self.design.columns(part) - mean[part, None]
-                first[part] = shifted @ rows.T
-                second[part] = (shifted * shifted) @ rows[needed].T
-            cross[:, one, two] = cross[:, two, one] = first
-        blocks[:, one[needed], two[needed]] = second
-        blocks[:, two[needed], one[needed]] = second
-        return mean, cross, blocks
-
-    @property
-    def size(self) -> int:
-        """Number of atoms as a solver counts them: M K columns, or M where variances are shared."""
-        return int(self.design.shape[1] * self.K // self.group)
-
-    def members(self, indices: IndexArray) -> IndexArray:
-        """Columns of atoms as a solver counts them."""
-        return members(indices, self.group)
-
-    def atom(self, columns: IndexArray) -> IndexArray:
-        """Atoms of columns."""
-        return np.asarray(columns // self.K)
-
-    def latent(self, columns: IndexArray) -> IndexArray:
-        """Latent functions of columns."""
-        return np.asarray(columns % self.K)
-
-    def centers(self, columns: IndexArray) -> FloatArray:
-        """mu_i of columns, shape (k, K)."""
-        a, k = self.atom(columns), self.latent(columns)
-        mu = self.tilt[a, k].copy()
-        mu[np.arange(columns.size), k] += self.mean[a]
-        return mu
-
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Return columns of G as rows, shape (k, M K), computing only those not seen before."""
-        return self.cache.columns(self.members(indices), self._compute)
+        drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
+        moments = ColumnMoments(intercepts, mean, cross, blocks, drawn, total)
+        super().__init__(moments, center, shared, log_offset)
 
     def _shifted(self, indices: IndexArray) -> FloatArray:
         """Atoms less their own means, as rows, shape (k, N)."""
@@ -244,15 +267,6 @@ class LatentQuadratic:
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
         return rows
 
-    def gram(self, indices: IndexArray) -> Gram:
-        """Return the quadratic of some columns alone; whole columns of G are used where kept."""
-        indices = self.members(indices)
-        G, new = self.cache.block(indices)
-        if new.size:
-            G[new[:, None], new] = self._block(indices[new])
-        G.flat[:: indices.size + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset, self.group)
-
     def _block(self, indices: IndexArray) -> FloatArray:
         a, latent = self.atom(indices), self.latent(indices)
         scale = self._inverse_norm[indices][:, None]
@@ -261,6 +275,84 @@ class LatentQuadratic:
             tilt = self.tilt[a, latent] * scale
             G -= tilt @ self.intercepts.C @ tilt.T
         return G
+
+
+def _moments(
+    design: Design, B: FloatArray, C: FloatArray, center: bool, shared: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
+    M, K = design.shape[1], B.shape[1]
+    cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
+    if not B.any():  # every sample is saturated: no atom has a norm
+        return np.zeros(M), cross, blocks
+    if K == 1:
+        own = design.moments(np.ascontiguousarray(B[:, 0, 0]), center)
+        with np.errstate(over="ignore", under="ignore"):
+            blocks[:, 0, 0] = own.norm**2
+        return own.mean, cross, blocks
+    one, two = np.triu_indices(K)
+    same = one == two
+    rows = np.ascontiguousarray(B[:, one, two].T)  # (pairs, N)
+    needed = np.ones(one.size, dtype=np.bool_) if shared else same
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        second = design.squares(rows[needed]).T
+    mean = np.zeros(M)
+    if center:
+        plain = second
+        first = design.correlate(rows).T
+        mean, first, second = recentered(first, plain, C[one, two], same, needed)
+        lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
+        step = max(1, _CHUNK_CELLS // len(B))
+        for start in range(0, lossy.size, step):
+            part = lossy[start : start + step]
+            shifted = design.columns(part) - mean[part, None]
+            first[part] = shifted @ rows.T
+            second[part] = (shifted * shifted) @ rows[needed].T
+        cross[:, one, two] = cross[:, two, one] = first
+    blocks[:, one[needed], two[needed]] = second
+    blocks[:, two[needed], one[needed]] = second
+    return mean, cross, blocks
+
+
+def recentered(
+    first: FloatArray,
+    second: FloatArray,
+    C: FloatArray,
+    same: NDArray[np.bool_],
+    needed: NDArray[np.bool_],
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means of atoms, weighted by the curvature, and moments about them.
+
+    Parameters
+    ----------
+    first : ndarray of shape (M, pairs)
+        Sums of B_kl phi, for pairs of latent functions.
+    second : ndarray of shape (M, needed pairs)
+        Sums of B_kl phi^2.
+    C : ndarray of shape (pairs,)
+        Sums of B_kl.
+    same : ndarray of bool of shape (pairs,)
+        Pairs of a latent function with itself.
+    needed : ndarray of bool of shape (pairs,)
+        Pairs that ``second`` is of.
+
+    Returns
+    -------
+    mean : ndarray of shape (M,)
+        The means.
+    first, second : ndarray
+        The same sums of phi - mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> one = np.array([True])
+    >>> recentered(np.array([[6.0]]), np.array([[20.0]]), np.array([2.0]), one, one)
+    (array([3.]), array([[0.]]), array([[2.]]))
+    """
+    mean = first[:, same].sum(axis=1) / max(float(C[same].sum()), _NO_CURVATURE)
+    centered = second - mean[:, None] * (2 * first[:, needed] - mean[:, None] * C[needed])
+    return mean, first - mean[:, None] * C, centered
 
 
 def weighted_gram(rows: FloatArray, latent: IndexArray, curvature: FloatArray) -> FloatArray:

@@ -40,6 +40,14 @@ class Expansion(NamedTuple):
     slope: FloatArray  # (N, K) its gradient in f_n
     curvature: FloatArray  # (N, K, K) minus its Hessian: symmetric, positive semidefinite
 
+    def weighted(self, weights: FloatArray | None) -> "Expansion":
+        """All three times the weight of each row, (N,); None where all are one."""
+        if weights is None:
+            return self
+        value, slope, curvature = self
+        w = weights[:, None]
+        return Expansion(value * weights, slope * w, curvature * w[:, :, None])
+
 
 @runtime_checkable
 class Likelihood(Protocol):

@@ -1,7 +1,7 @@
 """Points of a fit that follows the mode, their expansions, and steps between points."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import State, refresh
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent, Mode, Start, find_mode, quadratic_at
-from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.laplace import LatentData, Start, find_mode, quadratic_at
+from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Problem
 from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise
@@ -53,8 +53,8 @@ class Expanded:
     """A point, its mode and the quadratic there."""
 
     point: Point
-    mode: Mode
-    quad: LatentQuadratic
+    mode: Any  # as the data keep it
+    quad: LatentColumns
     problem: Problem
     state: State
 
@@ -68,17 +68,21 @@ class Expanded:
         return Point(state.active, v, (expected, *self.point.starts[:1]))
 
 
-def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
+def expand(
+    latent: LatentData[Any], hyperprior: Hyperprior, point: Point, alone: bool = False
+) -> Expanded:
     """Find the mode at a point, and the quadratic and state there.
 
     Parameters
     ----------
-    latent : Latent
+    latent : LatentData
         Data and likelihood.
     hyperprior : Hyperprior
         Prior of the variances.
     point : Point
         Active columns, their variances, and where the mode may be.
+    alone : bool, default=False
+        Whether nobody will ask the quadratic for other columns.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def expand(latent: Latent, hyperprior: Hyperprior, point: Point) -> Expanded:
     group = latent.K if latent.shared else 1
     columns = members(point.active, group)
     mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts)
-    quad = quadratic_at(latent, mode)
+    quad = quadratic_at(latent, mode, alone)
     v = point.v * quad.norm[point.active * group] ** 2
     usable = v > 0  # an atom that has lost its norm to saturated samples is no atom
     active, v = point.active[usable], v[usable]

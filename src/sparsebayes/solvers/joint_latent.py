@@ -16,7 +16,7 @@ from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize
 from sparsebayes.solvers.expansion import (
@@ -48,7 +48,7 @@ def solve(
     random_state: np.random.RandomState | None = None,
     start: Point | None = None,
     report: Report | None = None,
-) -> tuple[Solution, LatentQuadratic]:
+) -> tuple[Solution, LatentColumns]:
     """Maximise the objective by updates of all variances at once, following the mode.
 
     Parameters
@@ -76,12 +76,12 @@ def solve(
     -------
     solution : Solution
         State of the last expansion, status, certificate and trace.
-    quad : LatentQuadratic
+    quad : LatentColumns
         The last expansion.
     """
     if update not in UPDATES:
         raise ValueError(f"update must be one of {tuple(UPDATES)}, got {update!r}.")
-    check_size(latent.design.shape[1] * latent.K, update)
+    check_size(latent.n_atoms * latent.K, update)
     trace: list[Progress] = []
 
     def note(line: Progress) -> None:

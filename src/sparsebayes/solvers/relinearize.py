@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
-from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.laplace import LatentData
+from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Report, Solution, Status, certify
 from sparsebayes.solvers.climb import climb
 from sparsebayes.solvers.exchange import exchange_rounds
@@ -45,7 +45,6 @@ __all__ = ["solve"]
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _FINE = 1e-3  # the same where optima are compared
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
-_ROWS = 1024  # samples in which structure is sought, of more
 _EXPANSIONS = 35  # after which expansions are said to disagree
 _WORK = 512  # atoms on which a fit of more of them converges between screens of all
 _HELD = 60  # most Newton steps on one expansion
@@ -61,7 +60,7 @@ _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begin
 
 
 def solve(
-    latent: Latent,
+    latent: LatentData[Any],
     hyperprior: Hyperprior,
     *,
     tol: float = 1e-6,
@@ -70,12 +69,12 @@ def solve(
     random_state: np.random.RandomState | None = None,
     start: Point | None = None,
     report: Report | None = None,
-) -> tuple[Solution, LatentQuadratic]:
+) -> tuple[Solution, LatentColumns]:
     """Maximise the objective over all atoms and their variances, following the mode.
 
     Parameters
     ----------
-    latent : Latent
+    latent : LatentData
         Data and likelihood.
     hyperprior : Hyperprior
         Prior of the variances.
@@ -96,7 +95,7 @@ def solve(
     -------
     solution : Solution
         State of the last expansion, status, certificate and trace.
-    quad : LatentQuadratic
+    quad : LatentColumns
         The last expansion.
     """
     if start is None:
@@ -129,13 +128,13 @@ def solve(
 
 
 def _eased(
-    latent: Latent,
+    latent: LatentData[Any],
     hyperprior: Smoothness,
     solution: Solution,
-    quad: LatentQuadratic,
+    quad: LatentColumns,
     max_iter: int,
     settings: dict[str, Any],
-) -> tuple[Solution, LatentQuadratic]:
+) -> tuple[Solution, LatentColumns]:
     """What a fit at half the price leads to, if that is better.
 
     Growth at full price may lead into a corner, where two atoms do worse than another one alone.
@@ -155,7 +154,12 @@ def _eased(
 
 
 def _climb(
-    fit: Fit, latent: Latent, point: Point, tol: float, phase: str, looks: int = _EXPANSIONS
+    fit: Fit,
+    latent: LatentData[Any],
+    point: Point,
+    tol: float,
+    phase: str,
+    looks: int = _EXPANSIONS,
 ) -> Expanded:
     """Expand, climb and settle until no change gains more than ``tol``, or ``looks`` times."""
     short, pending, height = False, np.inf, -np.inf
@@ -199,7 +203,7 @@ def _climb(
 def _finish(fit: Fit, point: Point, tol: float) -> Expanded:
     """Screen the whole dictionary and converge on the atoms that gain most, in turn."""
     per_atom = 1 if fit.latent.shared else fit.latent.K
-    m = fit.latent.design.shape[1]
+    m = fit.latent.n_atoms
     if m <= 2 * _WORK or fit.latent.K == 1 or not lets_out(fit.hyperprior):
         # with several latent functions a screen costs K^2
         return _climb(fit, fit.latent, point, tol, "finish")
@@ -233,13 +237,11 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
 
     To look ``anew``, half of few atoms are drawn too, so that another optimum may be found.
     """
-    rows = _some_rows(fit.latent.t, rng)
+    rows = fit.latent.draw(rng)
     sample = _some_atoms(fit, rng)
-    if anew and sample.size == fit.latent.design.shape[1]:
+    if anew and sample.size == fit.latent.n_atoms:
         sample = np.sort(rng.choice(sample, (sample.size + 1) // 2, replace=False))
-    latent = (
-        fit.latent if sample.size == fit.latent.design.shape[1] else fit.latent.restrict(sample)
-    )
+    latent = fit.latent if sample.size == fit.latent.n_atoms else fit.latent.restrict(sample)
     try:
         point = _explored(fit, latent if rows is None else latent.take(rows))
         if rows is not None:  # the same atoms, with all rows
@@ -250,10 +252,10 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
     return restored(point, sample, 1 if latent.shared else latent.K, latent.K)
 
 
-def _explored(fit: Fit, latent: Latent) -> Point:
+def _explored(fit: Fit, latent: LatentData[Any]) -> Point:
     at = _climb(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
     # Rows left out will move the optimum anyway: there one exchange is enough.
-    whole = len(latent.t) == len(fit.latent.t)
+    whole = latent.n_rows == fit.latent.n_rows
     for _ in range(_EXCHANGES if whole else 1):
         trial = _exchanged(fit, latent, at)
         if trial is None:
@@ -262,23 +264,12 @@ def _explored(fit: Fit, latent: Latent) -> Point:
     return at.point
 
 
-def _some_rows(t: FloatArray, rng: np.random.RandomState) -> IndexArray | None:
-    """Rows drawn at random, more of rare targets; None where there are not too many."""
-    if len(t) <= 2 * _ROWS:
-        return None
-    _, kind, count = np.unique(t, return_inverse=True, return_counts=True)
-    # At least as many of each kind as if there were ten times fewer of all; rare ones are kept.
-    wanted = np.maximum(_ROWS * count / len(t), _ROWS / (10.0 * count.size))
-    drawn = rng.uniform(size=len(t)) * count[kind] < wanted[kind]
-    return np.flatnonzero(drawn)
-
-
 def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     """Atoms drawn at random; where they outnumber the rows, half that correlate with the targets.
 
     Among kernels at the rows neighbors replace each other, and any sample will do.
     """
-    n, m = fit.latent.design.shape
+    n, m = fit.latent.n_rows, fit.latent.n_atoms
     if m <= 2 * SAMPLE:
         return np.arange(m)
     best = np.empty(0, dtype=np.intp)
@@ -291,7 +282,7 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     return np.sort(np.concatenate([best, drawn]))
 
 
-def _exchanged(fit: Fit, latent: Latent, at: Expanded) -> Expanded | None:
+def _exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | None:
     """Exchange atoms on one expansion; None unless that is better on its own."""
     if latent.shared:  # the table of swaps knows atoms of one column only
         return None

@@ -7,6 +7,7 @@ where moves go round in a circle, the default's short steps end it.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.laplace import LatentData
+from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize
 from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, Point, expand
@@ -29,7 +30,7 @@ _REESTIMATES = 10  # re-estimations on one expansion
 
 
 def solve(
-    latent: Latent,
+    latent: LatentData[Any],
     hyperprior: Hyperprior,
     *,
     tol: float = 1e-6,
@@ -38,12 +39,12 @@ def solve(
     random_state: np.random.RandomState | None = None,
     start: Point | None = None,
     report: Report | None = None,
-) -> tuple[Solution, LatentQuadratic]:
+) -> tuple[Solution, LatentColumns]:
     """Maximise the objective by single moves, following the mode.
 
     Parameters
     ----------
-    latent : Latent
+    latent : LatentData
         Data and likelihood.
     hyperprior : Hyperprior
         Prior of the variances.
@@ -64,7 +65,7 @@ def solve(
     -------
     solution : Solution
         State of the last expansion, status, certificate and trace.
-    quad : LatentQuadratic
+    quad : LatentColumns
         The last expansion.
     """
     if selection not in SELECTIONS:

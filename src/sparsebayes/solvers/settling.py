@@ -1,6 +1,7 @@
 """Settling: mode and variances of the active atoms, in turn, until neither moves the other."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent
+from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Problem, Progress, Report
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.expansion import (
@@ -42,7 +43,7 @@ FARTHEST, _NEAREST = 8.0, 0.5  # bounds of the step in log variances after a fal
 class Fit:
     """One fit: what is given, and what has been spent."""
 
-    latent: Latent
+    latent: LatentData[Any]
     hyperprior: Hyperprior
     max_iter: int
     report: Report | None
@@ -65,7 +66,7 @@ class Fit:
 
     def run(self, problem: Problem) -> Run:
         """Let a solver of fixed quadratics work on this one, on the same account."""
-        large = self.latent.design.shape[1] > 2 * SAMPLE
+        large = self.latent.n_atoms > 2 * SAMPLE
         return Run(problem, self.max_iter, None, large=large, iterations=self.iterations)
 
     def newton(
@@ -82,7 +83,7 @@ class Fit:
 
 def settle(
     fit: Fit,
-    latent: Latent,
+    latent: LatentData[Any],
     point: Point,
     tol: float,
     origin: Expanded | None = None,
@@ -94,7 +95,7 @@ def settle(
     ----------
     fit : Fit
         The account.
-    latent : Latent
+    latent : LatentData
         Data and likelihood.
     point : Point
         Where to start.
@@ -135,7 +136,7 @@ def settle(
     return restored(here, atoms, per_atom, latent.K)
 
 
-def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
+def _balance(fit: Fit, latent: LatentData[Any], at: Expanded, tol: float) -> Point:
     """Variances at which the gradient of their own expansion vanishes, by Broyden's method.
 
     The Hessian of an expansion does not know how the curvature of the likelihood moves with the
@@ -152,9 +153,8 @@ def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
         stays = (at.state.v > FAINT) | (gradient > 0) | (not lets_out(fit.hyperprior))
         if not stays.all():
             point = at.point
-            at = expand(
-                latent, fit.hyperprior, point._replace(active=point.active[stays], v=point.v[stays])
-            )
+            fewer = point._replace(active=point.active[stays], v=point.v[stays])
+            at = expand(latent, fit.hyperprior, fewer, alone=True)
             J = None
             continue
         if J is not None and len(J) != gradient.size:  # an atom has lost its norm
@@ -171,7 +171,8 @@ def _balance(fit: Fit, latent: Latent, at: Expanded, tol: float) -> Point:
             break
         step *= min(1.0, 1.0 / float(np.abs(step).max()))
         before = gradient
-        at = expand(latent, fit.hyperprior, at.point._replace(v=at.point.v * np.exp(step)))
+        moved = at.point._replace(v=at.point.v * np.exp(step))
+        at = expand(latent, fit.hyperprior, moved, alone=True)
     return at.point
 
 
@@ -183,7 +184,9 @@ def _climbs(J: FloatArray, gradient: FloatArray) -> bool:
         return False
 
 
-def _advance(fit: Fit, latent: Latent, origin: Point, height: float, target: Point) -> Expanded:
+def _advance(
+    fit: Fit, latent: LatentData[Any], origin: Point, height: float, target: Point
+) -> Expanded:
     """Expand at ``target``, or nearer to ``origin`` where that is a fall.
 
     The quadratic at the origin knows nothing of how the curvature changes: far away its promises
@@ -191,7 +194,7 @@ def _advance(fit: Fit, latent: Latent, origin: Point, height: float, target: Poi
     """
     for retreats in range(_RETREATS):
         try:
-            at = expand(latent, fit.hyperprior, target)
+            at = expand(latent, fit.hyperprior, target, alone=True)
         except Breakdown:
             at = None
         if at is not None and at.state.objective >= height - _FALL * (1.0 + abs(height)):
@@ -199,4 +202,4 @@ def _advance(fit: Fit, latent: Latent, origin: Point, height: float, target: Poi
             return at
         fit.reach = max(0.5 * min(fit.reach, FARTHEST), _NEAREST)
         target = halfway(origin, target)
-    return expand(latent, fit.hyperprior, origin)
+    return expand(latent, fit.hyperprior, origin, alone=True)
