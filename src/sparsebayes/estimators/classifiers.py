@@ -14,6 +14,7 @@ from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel
+from sparsebayes.estimators._lazy import lazily
 from sparsebayes.latent_integrals import plug_in as log_proba_at
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial
@@ -102,6 +103,7 @@ class _Classifier(ClassifierMixin, Fitting):
         latent, K = self.posterior_.latent, len(self.posterior_.offset)
         return values if K == 1 else [values[latent == k] for k in range(K)]
 
+    @lazily
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the most probable class.
 
@@ -122,6 +124,7 @@ class _Classifier(ClassifierMixin, Fitting):
             codes = (self.posterior_.predict(X)[:, 0] > 0).astype(np.intp)
         return np.asarray(self.classes_[codes])
 
+    @lazily
     def predict_proba(self, X: ArrayLike, plug_in: bool = False) -> FloatArray:
         """Predict the probabilities of the classes.
 
@@ -141,6 +144,7 @@ class _Classifier(ClassifierMixin, Fitting):
         """
         return np.exp(self.predict_log_proba(X, plug_in))
 
+    @lazily
     def predict_log_proba(self, X: ArrayLike, plug_in: bool = False) -> FloatArray:
         """Predict the logarithms of the probabilities of the classes.
 
@@ -167,6 +171,7 @@ class _Classifier(ClassifierMixin, Fitting):
             log_proba[rows] = found.log_proba
         return log_proba
 
+    @lazily
     def decision_function(self, X: ArrayLike, plug_in: bool = False) -> FloatArray:
         """Log odds: what the sigmoid or the softmax turns into the probabilities.
 

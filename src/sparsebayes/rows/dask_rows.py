@@ -20,6 +20,7 @@ from sparsebayes.rows.local import work
 from sparsebayes.rows.partitions import (
     Partitions,
     Pieces,
+    as_numbers,
     cut,
     is_array,
     is_tabular,
@@ -290,20 +291,10 @@ def _of_partition(
         )
     if not n:
         return None
-    y, weights = (_plain(y) if checker.numeric_y else y), _plain(weights)
-    block = checker.block(_plain(X), y, weights, start=start, name=name)
+    y, weights = (as_numbers(y) if checker.numeric_y else y), as_numbers(weights)
+    block = checker.block(as_numbers(X), y, weights, start=start, name=name)
     with one_blas_thread():
         return work(steps, statistic, block)
-
-
-def _plain(values: Any) -> Any:
-    """Numbers of a frame or series as an array, those that are missing as NaN."""
-    if not hasattr(values, "to_numpy"):
-        return values
-    try:
-        return values.to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError):  # no numbers, which the checks will say
-        return values
 
 
 def _merged(contents: Any, *sums: Any) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 __all__ = [
     "Partitions",
     "Pieces",
+    "as_numbers",
     "cut",
     "is_array",
     "is_tabular",
@@ -292,6 +293,33 @@ def room_in_graph(size: int) -> Iterator[None]:
     usual = parse_bytes(dask.config.get(_LIMIT, "10MB"))
     with dask.config.set({_LIMIT: usual + size}):
         yield
+
+
+def as_numbers(values: Any) -> Any:
+    """Numbers of a pandas frame or series as an array, those that are missing as NaN.
+
+    Parameters
+    ----------
+    values : frame, series or array
+        What a partition holds.
+
+    Returns
+    -------
+    array
+        Of float64 if there were names; what holds no numbers is left to later checks.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> as_numbers(pd.Series([1, None], dtype="Int64"))
+    array([ 1., nan])
+    """
+    if not hasattr(values, "to_numpy"):
+        return values
+    try:
+        return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        return values
 
 
 def _compute(tasks: list[Any], graph: Any) -> Any:
