@@ -227,7 +227,7 @@ def test_wrong_usage(run, arguments, word):
 def test_bad_files(fails, tmp_path, data):
     missing = tmp_path / "missing.csv"
     fails("fit", missing, "--target", "y", words=[missing, "no such file"])
-    fails("fit", tmp_path, "--target", "y", words=[tmp_path, "is a directory"])
+    fails("fit", tmp_path, "--target", "y", words=[tmp_path, "no parquet file"])
     empty = tmp_path / "empty.csv"
     empty.touch()
     fails("fit", empty, "--target", "y", words=[empty, "empty"])

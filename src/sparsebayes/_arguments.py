@@ -36,6 +36,9 @@ examples:
       widths of the basis functions learned; tells which features matter
   sparsebayes fit iris.csv --target species --output iris.model
       classification, because the species are text
+  sparsebayes fit flights --target delay --centers 2000 --checkpoint state
+      a folder of parquet files, read in blocks; the same command with --resume
+      goes on after an interruption
 
 DATA has a header line; every column but the targets is a feature unless
 --features or --drop says otherwise. All of them must be numbers without gaps,
@@ -126,13 +129,15 @@ def parser() -> argparse.ArgumentParser:
 
     fit = commands.add_parser(
         "fit",
-        help="fit a model to a csv or parquet file",
+        help="fit a model to a csv or parquet file, or a folder of parquet files",
         description="Fit a sparse Bayesian regression or classification to the columns of\n"
-        "a csv or parquet file.",
+        "a csv or parquet file, or of a folder of parquet files.",
         epilog=_FIT_EPILOG,
         **kind,
     )
-    fit.add_argument("data", metavar="DATA", help="csv, tsv or parquet file")
+    fit.add_argument(
+        "data", metavar="DATA", help="csv, tsv or parquet file, or folder of parquet files"
+    )
     columns = fit.add_argument_group("columns")
     columns.add_argument(
         "--target", metavar="NAME", nargs="+", action="extend", required=True, help="to predict"
@@ -171,6 +176,12 @@ def parser() -> argparse.ArgumentParser:
         "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
     )
     model.add_argument(
+        "--centers",
+        metavar="NUMBER",
+        type=_count,
+        help="basis functions there are, at centers of clusters of rows (default: one at each row)",
+    )
+    model.add_argument(
         "--prior",
         type=_number_or_word,
         default="auto",
@@ -190,6 +201,21 @@ def parser() -> argparse.ArgumentParser:
         "(default: %(default)s)",
     )
     model.add_argument("--seed", type=_seed, help="makes random choices repeatable")
+    large = fit.add_argument_group("large data")
+    large.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="what the fit may use beyond a table in memory, such as 500MB or 2GiB; a parquet file "
+        "is then read in blocks, as folders are (default for these: 1GiB)",
+    )
+    large.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="small file that tells where the fit stands, written as it goes",
+    )
+    large.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint if it is there"
+    )
     fit.add_argument("--output", metavar="MODEL", help="model file to write")
     fit.add_argument("--quiet", action="store_true", help="print no summary and no progress")
 
@@ -254,7 +280,7 @@ def _add_denoise(commands: Any, kind: dict[str, Any]) -> None:
         help="price of a coefficient: flat, aic, bic, ric or a number (default: %(default)s)",
     )
     model.add_argument(
-        "--level", type=_level, help="levels of the transform (default: as many as there are)"
+        "--level", type=_count, help="levels of the transform (default: as many as there are)"
     )
     model.add_argument(
         "--by-scale",
@@ -277,7 +303,7 @@ def _variance(text: str) -> float | str:
     return text if text == "mad" else _positive(text)
 
 
-def _level(text: str) -> int:
+def _count(text: str) -> int:
     value = int(text) if text.isdecimal() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer above zero")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from sparsebayes.problem import Certificate
 
 
+_ERASE = "\x1b[K"  # tells a terminal to erase the rest of the line
+
+
 def say(text: str) -> None:
     """Write one line to stderr, under the program's name.
 
@@ -109,6 +112,7 @@ def progress(delay: float = 2.0, interval: float = 5.0) -> Iterator[None]:
     """Thin out the lines that the block writes to stderr.
 
     On a terminal they follow each other in one place; elsewhere one line in `interval` is kept.
+    What a carriage return would overwrite counts as a line.
 
     Parameters
     ----------
@@ -134,8 +138,12 @@ class _Progress(io.TextIOBase):
         self._partial = ""
         self._shown = False
 
+    def isatty(self) -> bool:
+        return self._in_place
+
     def write(self, text: str) -> int:
-        *lines, self._partial = (self._partial + text).split("\n")
+        *lines, self._partial = (self._partial + text).replace("\r", "\n").split("\n")
+        lines = [line for line in lines if line]
         if lines and time.monotonic() >= self._due:
             self._due = time.monotonic() + self._interval
             self._show(lines[-1])
@@ -144,7 +152,7 @@ class _Progress(io.TextIOBase):
     def _show(self, line: str) -> None:
         if self._in_place:
             width = shutil.get_terminal_size().columns - 1
-            self._out.write(f"\r{line[:width]}\x1b[K")
+            self._out.write(f"\r{line.removesuffix(_ERASE)[:width]}{_ERASE}")
         else:
             self._out.write(f"{line}\n")
         self._out.flush()
@@ -152,5 +160,5 @@ class _Progress(io.TextIOBase):
 
     def finish(self) -> None:
         if self._shown and self._in_place:
-            self._out.write("\r\x1b[K")
+            self._out.write(f"\r{_ERASE}")
             self._out.flush()

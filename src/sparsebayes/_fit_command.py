@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparsebayes._console import counted, item, progress, say, show_certificate
 
 if TYPE_CHECKING:
     from sparsebayes._tables import Table
+    from sparsebayes.rows.local import Source
 
+_BLOCK_ROWS = 10_000
+_INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
 _LEARNED = ("evidence", "ard")
 _FEATURES_SHOWN = 6
 
@@ -28,18 +33,16 @@ def run(arguments: argparse.Namespace) -> None:
 
     if arguments.output is not None:
         _tables.check_folder(arguments.output)
-    table = _tables.open_table(arguments.data)
+    if arguments.resume and arguments.checkpoint is None:
+        raise _tables.TableError("--resume goes on from a checkpoint: name it with --checkpoint")
+    table = _tables.open_table(arguments.data, folders=True)
     targets = arguments.target
     features = _features(table, targets, arguments.features, arguments.drop)
     classify = _is_classification(arguments, table)
-    if classify:
-        X, y = _tables.read_numbers(table, features), _tables.read_labels(table, targets[0])
-    else:
-        values = _tables.read_numbers(table, features + targets)
-        X, y = values[:, : len(features)], values[:, len(features) :]
-        if len(targets) == 1:
-            y = y[:, 0]
-    if len(X) < 2:
+    blocks = _tables.is_parquet(arguments.data) and (arguments.memory or arguments.checkpoint)
+    gather = _in_blocks if blocks or os.path.isdir(arguments.data) else _in_memory
+    data = gather(table, features, targets, classify)
+    if data.rows < 2:
         raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
 
     import numpy as np
@@ -48,10 +51,11 @@ def run(arguments: argparse.Namespace) -> None:
 
     model = _classifier(arguments) if classify else _regressor(arguments)
     started = time.perf_counter()
-    with contextlib.nullcontext() if arguments.quiet else progress():
-        model.fit(X, y)
+    with contextlib.nullcontext() if arguments.quiet else progress(interval=_INTERVAL):
+        model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
-    score = model.score(X, y)
+    vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
+    score = data.score(model)
     # As after fitting a data frame: whoever loads the model can check a frame against them.
     model.feature_names_in_ = np.array(features, dtype=object)
     if arguments.output is not None:
@@ -59,12 +63,69 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.quiet:
         return
     print(f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}\n")
-    size = len(features) if arguments.kernel == "none" else len(X)
-    summarize(model, size)
-    item("rows", f"{len(X)}")
+    size = len(features) if arguments.kernel == "none" else arguments.centers or data.rows
+    summarize(model, min(size, data.rows) if arguments.kernel != "none" else size)
+    item("rows", f"{data.rows}")
     item("fit", f"{'accuracy' if classify else 'R2'} {score:.4f} on these rows")
     item("time", f"{seconds:.3f} s")
     item("model", arguments.output or "not saved; give --output MODEL to predict with it")
+
+
+class _Data(NamedTuple):
+    """What an estimator is fitted to."""
+
+    X: Any
+    y: Any
+    rows: int
+    score: Callable[[Any], float]  # of a fitted estimator, on these rows
+
+
+def _in_memory(table: Table, features: list[str], targets: list[str], classify: bool) -> _Data:
+    from sparsebayes import _tables
+
+    if classify:
+        X, y = _tables.read_numbers(table, features), _tables.read_labels(table, targets[0])
+    else:
+        values = _tables.read_numbers(table, features + targets)
+        X, y = values[:, : len(features)], values[:, len(features) :]
+        if len(targets) == 1:
+            y = y[:, 0]
+    return _Data(X, y, len(X), lambda model: float(model.score(X, y)))
+
+
+def _in_blocks(table: Table, features: list[str], targets: list[str], classify: bool) -> _Data:
+    from sparsebayes.rows import Parquet, open_source
+
+    files = Parquet(table.path, columns=features)
+    target = targets[0] if len(targets) == 1 else targets
+    source = open_source(files, target, numeric_y=not classify)
+    return _Data(files, target, int(source.n_rows or 0), lambda model: _score(model, source))
+
+
+def _score(model: Any, source: Source) -> float:
+    """What ``model.score`` would be if all rows were in memory."""
+    import numpy as np
+
+    hits, n = 0, 0
+    shift: Any = None
+    error = total = squares = np.zeros(1)
+    for block in source.chunks(_BLOCK_ROWS):
+        n += block.n
+        predicted = model.predict(block.X)
+        if hasattr(model, "classes_"):
+            hits += int((predicted == block.y).sum())
+            continue
+        y = block.y.reshape(block.n, -1)
+        shift = y.mean(axis=0) if shift is None else shift  # squares about it do not cancel
+        error = error + ((y - predicted.reshape(y.shape)) ** 2).sum(axis=0)
+        total = total + (y - shift).sum(axis=0)
+        squares = squares + ((y - shift) ** 2).sum(axis=0)
+    if shift is None:
+        return hits / n
+    spread = squares - total**2 / n
+    known = spread > 0
+    of_each = np.where(known, 1.0 - error / np.where(known, spread, 1.0), error == 0)
+    return float(of_each.mean())
 
 
 def _features(
@@ -118,9 +179,9 @@ def _regressor(arguments: argparse.Namespace) -> Any:
 
     common = _common(arguments) | {"noise_variance": arguments.noise_variance}
     if arguments.kernel == "none":
-        _refuse_widths(arguments)
+        _refuse_kernels(arguments)
         return SparseBayesRegressor("linear", **common)
-    return RVR(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+    return RVR(arguments.kernel, **_of_kernel(arguments), **common)
 
 
 def _classifier(arguments: argparse.Namespace) -> Any:
@@ -128,25 +189,40 @@ def _classifier(arguments: argparse.Namespace) -> Any:
 
     common = _common(arguments)
     if arguments.kernel == "none":
-        _refuse_widths(arguments)
+        _refuse_kernels(arguments)
         return SparseBayesClassifier("linear", **common)
-    return RVC(arguments.kernel, gamma=arguments.gamma, degree=arguments.degree, **common)
+    return RVC(arguments.kernel, **_of_kernel(arguments), **common)
 
 
-def _refuse_widths(arguments: argparse.Namespace) -> None:
+def _of_kernel(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "gamma": arguments.gamma,
+        "degree": arguments.degree,
+        "centers": arguments.centers,
+    }
+
+
+def _refuse_kernels(arguments: argparse.Namespace) -> None:
     from sparsebayes._tables import TableError
 
-    if arguments.gamma in _LEARNED:
-        raise TableError(f"--gamma {arguments.gamma} is for kernels, and --kernel none has none")
+    given = f"--gamma {arguments.gamma}" if arguments.gamma in _LEARNED else None
+    if arguments.centers is not None:
+        given = "--centers"
+    if given is not None:
+        raise TableError(f"{given} is for kernels, and --kernel none has none")
 
 
 def _common(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
+    given = {
         "prior": arguments.prior,
         "solver": arguments.solver,
         "random_state": arguments.seed,
         "verbose": 0 if arguments.quiet else 1,
     }
+    for name in ("memory", "checkpoint", "resume"):
+        if getattr(arguments, name):
+            given[name] = getattr(arguments, name)
+    return given
 
 
 def summarize(model: Any, size: int, noise_remark: str = "") -> None:

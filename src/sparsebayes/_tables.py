@@ -30,6 +30,7 @@ __all__ = [
     "check_folder",
     "check_output",
     "check_picture",
+    "is_parquet",
     "open_table",
     "read_labels",
     "read_numbers",
@@ -45,13 +46,15 @@ _PICTURES = (".pdf", ".png", ".svg")
 Column = NDArray[Any]
 
 
-def open_table(path: str) -> Table:
+def open_table(path: str, *, folders: bool = False) -> Table:
     """Open a csv, tsv or parquet file and read its column names.
 
     Parameters
     ----------
     path : str
         The file; its suffix says what it is.
+    folders : bool, default=False
+        Whether it may be a folder of parquet files too, whose first one tells the columns.
 
     Returns
     -------
@@ -67,15 +70,37 @@ def open_table(path: str) -> Table:
     if not os.path.exists(path):
         raise TableError(f"{path}: no such file")
     if os.path.isdir(path):
-        raise TableError(f"{path}: is a directory, a csv or parquet file is needed")
-    _check_suffix(path)
-    if os.path.getsize(path) == 0:
-        raise TableError(f"{path}: the file is empty")
-    table: Table = Parquet(path) if suffix in _PARQUET else Delimited(path)
+        if not folders:
+            raise TableError(f"{path}: is a directory, a csv or parquet file is needed")
+        from sparsebayes.rows.parquet import parquet_files
+
+        table: Table = Parquet(parquet_files(path)[0][0])
+        table.path = path
+    else:
+        _check_suffix(path)
+        if os.path.getsize(path) == 0:
+            raise TableError(f"{path}: the file is empty")
+        table = Parquet(path) if suffix in _PARQUET else Delimited(path)
     repeated = [name for name, count in Counter(table.names).items() if count > 1]
     if repeated:
         raise TableError(f"{path}: column {repeated[0]!r} appears more than once: rename one")
     return table
+
+
+def is_parquet(path: str) -> bool:
+    """Whether a file is a parquet file, by its suffix.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+
+    Returns
+    -------
+    bool
+        False for csv and tsv files, and for folders.
+    """
+    return Path(path).suffix.lower() in _PARQUET and not os.path.isdir(path)
 
 
 def read_numbers(table: Table, names: Sequence[str]) -> NDArray[np.float64]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _LESS_MEMORY = {
-    "fit": ": use fewer rows, or --kernel none",
+    "fit": ": use fewer rows, --centers NUMBER, or --kernel none",
     "denoise": ": cut the signal into pieces, or fill in its gaps beforehand",
 }
 
@@ -53,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             _COMMANDS[arguments.command](arguments)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        say("interrupted")
+        kept = getattr(arguments, "checkpoint", None)
+        more = kept and os.path.exists(kept)
+        say("interrupted" + (f": with --resume a fit goes on from {kept}" if more else ""))
         return 128 + signal.SIGINT
     except BrokenPipeError:
         # The reader, `head` perhaps, has had enough. Python would complain again at exit.
