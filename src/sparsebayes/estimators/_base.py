@@ -23,6 +23,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Progress, Solution, Status
+from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
 from sparsebayes.solvers.expansion import Point
 
@@ -50,6 +51,9 @@ class Fitting(BaseEstimator):
         tags.input_tags.pairwise = is_pairwise(self._spelled())
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
     def _checked_pair(self, X: Any, y: Any, **rules: Any) -> tuple[Any, Any, Any]:
         """Return the dictionary, X and y, as a fit may take them."""
         dictionary = self._dictionary()
@@ -60,8 +64,7 @@ class Fitting(BaseEstimator):
             accept_sparse="csr",
             dtype=np.float64,
             order="C",
-            ensure_min_samples=2,
-            **rules,
+            **{"ensure_min_samples": 2} | rules,
         )
         if is_pairwise(dictionary) and X.shape[0] != X.shape[1]:
             raise ValueError(
@@ -73,6 +76,11 @@ class Fitting(BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
+        if is_dask(X):
+            raise TypeError(
+                "X must be in memory here; predict, predict_proba, predict_log_proba and "
+                "decision_function also take collections of Dask."
+            )
         return _canonical(
             validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         )

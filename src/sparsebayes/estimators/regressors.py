@@ -16,7 +16,9 @@ from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, augmented, has_one_kernel
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.estimators._augmenting import training_data
-from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel, Reporter, seeded
+from sparsebayes.estimators._base import OnDictionary, OnKernel, Reporter, seeded
+from sparsebayes.estimators._incremental import Growing
+from sparsebayes.estimators._lazy import lazily
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson
 from sparsebayes.marginalization import marginal_covariance, marginal_mixture, marginal_spread
@@ -30,8 +32,18 @@ FloatArray = NDArray[np.float64]
 
 __all__ = ["RVR", "SparseBayesRegressor"]
 
+_OF_ONE_FIT = (
+    "coef_",
+    "relevance_vectors_",
+    "noise_variance_",
+    "likelihood_",
+    "n_samples_seen_",
+    "_seen",
+    "_training",
+)
 
-class _Regressor(RegressorMixin, Fitting):
+
+class _Regressor(RegressorMixin, Growing):
     """What both regressors do."""
 
     _training: TrainingData | None  # of the last fit, for ``augment``
@@ -165,8 +177,7 @@ class _Regressor(RegressorMixin, Fitting):
         return solution
 
     def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
-        of_one_fit = ("coef_", "relevance_vectors_", "noise_variance_", "likelihood_", "_training")
-        for name in of_one_fit:
+        for name in _OF_ONE_FIT:
             self.__dict__.pop(name, None)  # of another fit
         super()._restore(posterior, fitted)
         order: Any = slice(None)
@@ -192,6 +203,7 @@ class _Regressor(RegressorMixin, Fitting):
         covariance: FloatArray = self.posterior_.covariance
         return covariance
 
+    @lazily
     def predict(
         self,
         X: ArrayLike,
@@ -451,6 +463,8 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
     posterior_ : Posterior or LatentPosterior
         What predictions need, in units of its own; its size depends on neither the number of
         samples nor that of atoms.
+    n_samples_seen_ : int
+        Number of rows of positive weight in all calls of `partial_fit`; only after it.
     n_features_in_ : int
         Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -550,7 +564,7 @@ n_restarts, warm_start, random_state, verbose
     weights_, prior_variance_, intercept_, noise_variance_, likelihood_, covariance_, \
 log_marginal_likelihood_, log_posterior_, degrees_of_freedom_, gamma_, kernel_, \
 feature_relevance_, certificate_, converged_, n_iter_, \
-solution_, posterior_, n_features_in_, feature_names_in_
+solution_, posterior_, n_samples_seen_, n_features_in_, feature_names_in_
         As in `SparseBayesRegressor`.
 
     Examples
