@@ -62,7 +62,7 @@ class DistinctRows:
         complete: bool,
     ) -> Self:
         chosen, place, group = np.unique(keys, return_index=True, return_inverse=True)
-        total = np.bincount(group, weights, minlength=len(chosen))
+        total: Floats = np.bincount(group, weights, minlength=len(chosen)).astype(np.float64)
         complete = complete and len(chosen) <= limit
         place = place[:limit]
         return cls(X[place], total[:limit], chosen[:limit], first[place], limit, complete)

@@ -3,19 +3,19 @@
 import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.rows.blocks import Block
-from sparsebayes.rows.checking import Checker, refused
+from sparsebayes.rows.checking import Checker, reason_of, refused
 
-__all__ = ["ArraySource"]
+__all__ = ["ArraySource", "read_rows"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ArraySource:
     """Rows of arrays that can be sliced.
 
@@ -48,15 +48,15 @@ class ArraySource:
     numeric_y: bool = True
     feature_names: tuple[str, ...] | None = None
 
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return int(self.X.shape[1])
+    n_rows: int = field(init=False)
+    n_features: int = field(init=False)
+    unit: int = field(init=False, repr=False)  # rows that are stored together
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.X.shape[0])
+    def __post_init__(self) -> None:
+        self.n_rows, self.n_features = map(int, self.X.shape)
+        # A shard of zarr is a file of many chunks.
+        stored = getattr(self.X, "shards", None) or getattr(self.X, "chunks", None)
+        self.unit = int(stored[0]) if isinstance(stored, tuple) else 1
 
     def chunks(self, block_rows: int) -> Iterator[Block]:
         """All rows in order.
@@ -72,25 +72,43 @@ class ArraySource:
             Checked rows; a `ChunkError` for what cannot be used.
         """
         check = Checker(self.numeric_y, self.n_features, names=self.feature_names or ())
-        step = _step(self.X, block_rows)
+        step = block_rows // self.unit * self.unit or block_rows
         for number, start in enumerate(range(0, self.n_rows, step)):
             stop = min(start + step, self.n_rows)
             name = f"chunk {number} (rows {start} to {stop - 1})"
-            X = _read(self.X, start, stop, "X", name)
-            y = _read(self.y, start, stop, "y", name)
+            X = read_rows(self.X, start, stop, "X", name)
+            y = read_rows(self.y, start, stop, "y", name)
             weights = self.sample_weight
             if weights is not None and np.ndim(weights):
-                weights = _read(weights, start, stop, "sample_weight", name)
+                weights = read_rows(weights, start, stop, "sample_weight", name)
             yield check.block(X, y, weights, start=start, name=name)
 
 
-def _step(X: Any, block_rows: int) -> int:
-    chunks = getattr(X, "chunks", None)
-    rows = int(chunks[0]) if isinstance(chunks, tuple) and chunks else 1
-    return block_rows // rows * rows if 1 <= rows <= block_rows else block_rows
+def read_rows(values: Any, start: int, stop: int, what: str, name: str) -> Any:
+    """Rows of an array wherever it is, in memory.
 
+    Parameters
+    ----------
+    values : array or CSR matrix
+        Anything with ``dtype`` and slices of rows.
+    start, stop : int
+        Which rows.
+    what : str
+        What the user calls the array, for messages.
+    name : str
+        Which block, for messages.
 
-def _read(values: Any, start: int, stop: int, what: str, name: str) -> Any:
+    Returns
+    -------
+    ndarray or CSR matrix
+        The rows; a `ChunkError` where they cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read_rows(np.arange(5), 1, 3, "y", "chunk 0")
+    array([1, 2])
+    """
     if isinstance(values, np.memmap):
         return _read_mapped(values, start, stop, what, name)
     if isinstance(values, np.ndarray) or is_sparse(values):
@@ -100,8 +118,7 @@ def _read(values: Any, start: int, stop: int, what: str, name: str) -> Any:
             return values.asstr()[start:stop]  # HDF5 gives text as bytes otherwise
         return np.asarray(values[start:stop])
     except Exception as error:  # whatever a store or a codec raises
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise refused(name, f"{what} cannot be read ({reason.rstrip('.')})") from error
+        raise refused(name, f"{what} cannot be read ({reason_of(error)})") from error
 
 
 def _read_mapped(values: Any, start: int, stop: int, what: str, name: str) -> Any:

@@ -175,11 +175,11 @@ class Checker:
                 value = "infinity" if np.isinf(numbers[row]).any() else "NaN"
                 raise refused(name, f"y has {value} in row {first + row}")
             return numbers
-        if y.dtype.kind == "T":
-            y = y.astype(np.str_)  # older functions of NumPy do not know the other kind of text
-        if (gap := _first_missing(y)) is not None:
+        # Text of variable width is unknown to some functions of NumPy.
+        labels: NDArray[Any] = y.astype(np.str_) if y.dtype.kind == "T" else y
+        if (gap := _first_missing(labels)) is not None:
             raise refused(name, f"the label of row {first + gap} is missing")
-        return y
+        return labels
 
 
 def _weights(weights: Any, n: int, name: str, first: int) -> FloatArray | None:
