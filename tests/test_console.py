@@ -6,6 +6,8 @@ import warnings
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes import _console
+from sparsebayes.problem import Progress
+from sparsebayes.progress import Watch
 
 
 def test_warnings_are_single_lines(capsys):
@@ -29,11 +31,12 @@ def test_progress_in_a_pipe_is_thinned_out(capsys):
     assert capsys.readouterr().err == "step 0\n"
 
 
-def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
+
+def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("COLUMNS", "20")
@@ -47,3 +50,27 @@ def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
     assert text.count("\r") == 4
     assert text.endswith("\r\x1b[K")
     assert "\rstep 2 of a long li\x1b[K" in text
+
+
+def test_a_bar_is_shown_on_a_terminal_and_thinned_out_elsewhere(monkeypatch, capsys):
+    def draw():
+        watch = Watch("RVR", verbose=1)
+        for screen in range(3):
+            watch.screened(Progress("screen", 1, 4, -1.0, 0.1, 10.0**-screen))
+            time.sleep(0.12)
+        watch.stage("all rows")
+
+    with _console.progress(delay=0, interval=60):
+        assert not sys.stderr.isatty()
+        draw()
+    assert capsys.readouterr().err.startswith("[RVR]     0.0 s  begin, 1 screen, 4 atoms")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "60")
+    with _console.progress(delay=0):
+        assert sys.stderr.isatty()
+        draw()
+    text = screen.getvalue()
+    assert "\r[RVR] |------------| 0 % of pass 0, about 1 s left, 4 atoms\x1b[K" in text
+    assert "\n" not in text
+    assert text.endswith("\r\x1b[K")

@@ -212,8 +212,8 @@ def test_a_bar_on_a_terminal(clock, monkeypatch):
     frames = drawn.strip().split("\r")[1:]
     assert len(frames) >= 30
     assert all(len(frame.removesuffix("\x1b[K")) < 70 for frame in frames)
-    assert "[RVR] |######------| all rows, pass 1: 50 % of 300 rows" in drawn
-    assert "|############| all rows, pass 1: 100 % of 300 rows" in drawn
+    assert "[RVR] |######------| 50 % of pass 1, 0 atoms, all rows" in drawn
+    assert "|############| 100 % of pass 1, 0 atoms, all rows" in drawn
 
 
 def test_a_bar_is_finished_when_a_fit_fails(clock, monkeypatch):
@@ -261,6 +261,13 @@ def test_words_of_progress_before_the_number_of_rows_is_known():
     assert FitProgress("summary", rows=70, passes=1).fraction == 0.0
     late = FitProgress("all rows", 9, 9, 2, 3, 1, seconds_left=4000.0, max_gain=0.25)
     assert str(late).endswith("3 screens, 1 atom, best gain 0.25, about 67 min left")
+
+
+def test_a_bar_tells_first_what_matters_most():
+    late = FitProgress("all rows", 1, 2, 12, 3, 17, seconds_left=200.0, max_gain=0.25)
+    assert late.bar() == (
+        "|######------| 50 % of pass 12, about 3 min left, 17 atoms, best gain 0.25, all rows"
+    )
 
 
 @pytest.mark.parametrize(

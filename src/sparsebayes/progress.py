@@ -97,12 +97,21 @@ class FitProgress:
                 place += f"{math.floor(100 * self.fraction)} % of {self.n_rows} rows"
             else:
                 place += f"{self.rows} rows"
-        told = [place, counted(self.screens, "screen"), counted(self.atoms, "atom")]
-        if self.max_gain < math.inf:
-            told.append(f"best gain {self.max_gain:.3g}")
-        if self.seconds_left is not None:
-            told.append(f"{about(self.seconds_left)} left")
-        return ", ".join(told)
+        return ", ".join([place, counted(self.screens, "screen"), *self._model(), *self._left()])
+
+    def bar(self) -> str:
+        """The same for a line that may be cut: what matters most comes first."""
+        done = round(_BAR * self.fraction)
+        percent = f"{math.floor(100 * self.fraction)} % of pass {self.passes}"
+        told = [percent, *self._left(), *self._model(), self.phase]
+        return f"|{'#' * done}{'-' * (_BAR - done)}| {', '.join(told)}"
+
+    def _model(self) -> list[str]:
+        told = [counted(self.atoms, "atom")]
+        return told + ([f"best gain {self.max_gain:.3g}"] if self.max_gain < math.inf else [])
+
+    def _left(self) -> list[str]:
+        return [] if self.seconds_left is None else [f"{about(self.seconds_left)} left"]
 
 
 def about(seconds: float) -> str:
@@ -287,8 +296,7 @@ class Watch:
         if not self._on_terminal():
             self._line(f"{self.now}, objective {self.now.objective:.6g}")
             return
-        done = round(_BAR * self.now.fraction)
-        text = f"[{self.name}] |{'#' * done}{'-' * (_BAR - done)}| {self.now}"
+        text = f"[{self.name}] {self.now.bar()}"
         self._write(f"\r{text[: shutil.get_terminal_size().columns - 1]}\x1b[K")
         self._drawn = True
 
