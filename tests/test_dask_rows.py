@@ -215,9 +215,9 @@ def test_the_meter_counts_rows_and_passes():
 
 def test_names_of_columns():
     rows = open_dask(dd.from_pandas(FRAME, npartitions=3), Y)
-    assert (rows.names, rows.n_features, rows.n_rows) == (("a", "b", "c"), 3, N)
-    assert open_dask(da.from_array(X), Y).names is None
-    assert open_dask(dd.from_pandas(pd.DataFrame(X), npartitions=3), Y).names is None
+    assert (rows.feature_names, rows.n_features, rows.n_rows) == (("a", "b", "c"), 3, N)
+    assert open_dask(da.from_array(X), Y).feature_names is None
+    assert open_dask(dd.from_pandas(pd.DataFrame(X), npartitions=3), Y).feature_names is None
 
 
 def test_what_dask_is():

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsebayes.rows.checking import refused
 from sparsebayes.rows.dask_rows import is_dask
-from sparsebayes.rows.partitions import as_numbers, is_array, is_tabular
+from sparsebayes.rows.partitions import as_numbers, delayed_parts, is_array, is_tabular
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,7 +68,7 @@ def _predictions(
             da.from_delayed(
                 work(given, part, number), shape=(n, *sample.shape[1:]), dtype=sample.dtype
             )
-            for number, (part, n) in enumerate(zip(np.ravel(X.to_delayed()), lengths, strict=True))
+            for number, (part, n) in enumerate(zip(delayed_parts(X), lengths, strict=True))
         ],
         allow_unknown_chunksizes=True,
     )

@@ -99,7 +99,7 @@ class DaskRows:
         return sum(self.parts.lengths)
 
     @property
-    def names(self) -> tuple[str, ...] | None:
+    def feature_names(self) -> tuple[str, ...] | None:
         """Names of the columns of X, if it has any."""
         return tuple(self.checker.names) or None
 

@@ -16,6 +16,7 @@ __all__ = [
     "Pieces",
     "as_numbers",
     "cut",
+    "delayed_parts",
     "is_array",
     "is_tabular",
     "measured",
@@ -54,8 +55,30 @@ def pieces_of(collection: Any) -> Pieces:
             collection = collection.rechunk({1: -1})
         if not np.isnan(collection.chunks[0]).any():
             lengths = tuple(int(n) for n in collection.chunks[0])
-    parts = np.ravel(collection.to_delayed()).tolist()
+    parts = delayed_parts(collection)
     return Pieces(tuple(part.key for part in parts), lengths, _union(part.dask for part in parts))
+
+
+def delayed_parts(collection: Any) -> list[Any]:
+    """One delayed object for each partition.
+
+    Parameters
+    ----------
+    collection : dask array, dataframe or series
+        Values; an array in one piece along its columns.
+
+    Returns
+    -------
+    list of Delayed
+        The partitions.
+    """
+    held = False
+    if "distributed" in sys.modules:
+        from distributed import futures_of
+
+        # Optimized graphs of arrays lose the futures that keep persisted chunks on the workers.
+        held = bool(futures_of(collection))
+    return list(np.ravel(collection.to_delayed(optimize_graph=not held)))
 
 
 def is_array(collection: Any) -> bool:

@@ -1,0 +1,193 @@
+"""Rows on worker processes: the same sums and fits as here, also when a worker is killed."""
+
+import logging
+import os
+import pickle
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import dask.array as da
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparsebayes.dictionaries import Kernel
+from sparsebayes.rows import ChunkError, LocalRows
+from sparsebayes.rows.dask_rows import _merged, _of_partition, _opened, open_dask
+from sparsebayes.rows.gaussian import Products
+from sparsebayes.rows.sources import open_source
+
+distributed = pytest.importorskip("distributed")
+
+LIMIT = 120  # seconds that a test may take before its cluster is closed under it
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(3000, 2))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=len(X))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes with one thread each."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,  # workers that are killed are no news
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def watchdog(client):
+    """Close the connection of a test that hangs, so that it fails."""
+    timer = threading.Timer(LIMIT, partial(client.close, timeout=5))
+    timer.daemon = True
+    timer.start()
+    yield
+    timer.cancel()
+
+
+def lazily_given(rows=250):
+    return da.from_array(X, chunks=(rows, 2))
+
+
+def statistic(k=200):
+    atoms = Kernel("rbf", gamma=0.5, centers=X[:k]).bind(X)
+    return Products(atoms, np.full(k, 0.1), np.arange(5))
+
+
+def local_sums():
+    return LocalRows(open_source(X, Y[:, None]), 400).fold(statistic())
+
+
+def assert_same(one, other):
+    for name in vars(one):
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-12, err_msg=name)
+
+
+def pids_of(client):
+    return set(client.run(os.getpid).values())
+
+
+def processes(block):
+    time.sleep(0.05)  # long enough for both workers to take part
+    return {os.getpid()}
+
+
+def united(one, other):
+    return one | other
+
+
+class KillOnce:
+    """A statistic that kills the worker it is computed on, once."""
+
+    def __init__(self, mark, statistic, start):
+        self.mark, self.statistic, self.start = str(mark), statistic, start
+
+    def __call__(self, block):
+        if block.start == self.start:
+            try:
+                os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.statistic(block)
+
+
+def test_sums_of_workers_are_those_of_local_blocks(client):
+    rows = open_dask(lazily_given(), Y[:, None])
+    assert_same(rows.fold(statistic()), local_sums())
+    assert rows.fold(processes, united) == pids_of(client)  # both worked, this process did not
+
+
+def test_a_killed_worker_changes_nothing(client, tmp_path):
+    # Targets were sent by this process: the scheduler must be able to make them again.
+    rows = open_dask(lazily_given(), Y[:, None])
+    undisturbed = rows.fold(statistic())
+    before, mark = pids_of(client), tmp_path / "killed"
+    again = rows.fold(KillOnce(mark, statistic(), 1500))
+    assert mark.exists()
+    for name in vars(again):
+        assert_array_equal(getattr(again, name), getattr(undisturbed, name), err_msg=name)
+    client.wait_for_workers(2, timeout=60)
+    assert len(before - pids_of(client)) == 1
+    assert_same(rows.fold(statistic()), undisturbed)
+
+
+def test_what_workers_hold_may_be_lost(client, tmp_path):
+    kept = client.persist(lazily_given() + 0.0)
+    distributed.wait(kept, timeout=60)
+    rows = open_dask(kept, Y[:, None])
+    assert_same(rows.fold(KillOnce(tmp_path / "killed", statistic(), 0)), local_sums())
+    assert (tmp_path / "killed").exists()
+
+
+class Spy:
+    """Notes how many bytes each answer of the cluster has, once pickled."""
+
+    def __init__(self, client, monkeypatch):
+        self.sizes, self.gather = [], client.gather
+        monkeypatch.setattr(client, "gather", self)
+
+    def __call__(self, *args, **options):
+        found = self.gather(*args, **options)
+        self.sizes.append(len(pickle.dumps(found)))
+        return found
+
+
+def test_only_the_sum_returns(client, monkeypatch):
+    rows = open_dask(lazily_given(25), Y[:, None])  # 120 partitions
+    spy = Spy(client, monkeypatch)
+    sums = rows.fold(statistic())
+    assert len(spy.sizes) == 1
+    assert spy.sizes[0] < len(pickle.dumps(sums)) + 1000
+
+
+def test_what_a_pass_needs_is_in_the_graph_once(client):
+    rows = open_dask(lazily_given(25), Y[:, None])
+    size = 300_000
+    graph = rows.parts.reduced(_opened, b"x" * size, _of_partition, _merged, 8)
+    assert size < len(pickle.dumps(graph.dask)) - len(pickle.dumps(rows.parts.graph)) < 1.5 * size
+
+
+def test_a_corrupt_partition_is_named_by_the_worker_that_has_it(client):
+    bad = X.copy()
+    bad[1300, 1] = np.nan
+    rows = open_dask(da.from_array(bad, chunks=(250, 2)), Y)
+    with pytest.raises(ChunkError, match=r"^partition 5 \(rows 1250 to 1499\): X has NaN in colum"):
+        rows.fold(len)
+
+
+def test_a_file_that_is_gone_is_named(client, tmp_path):
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", X[number * 10 : number * 10 + 10])
+    lazy = da.concatenate(
+        [
+            da.from_delayed(delayed_load(tmp_path / f"{number}.npy"), (10, 2), dtype=float)
+            for number in range(4)
+        ]
+    )
+    rows = open_dask(lazy, Y[:40])
+    rows.fold(counted_rows, united)
+    (tmp_path / "2.npy").unlink()
+    with pytest.raises(ChunkError, match=r"^partition 2 \(rows 20 to 29\): it cannot be computed"):
+        rows.fold(counted_rows, united)
+
+
+def counted_rows(block):
+    return {block.start}
+
+
+def delayed_load(path):
+    import dask
+
+    return dask.delayed(np.load)(Path(path))
