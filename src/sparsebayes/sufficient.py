@@ -6,6 +6,7 @@ sum is positive, so nothing cancels however large a mean is beside the spread.
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from sparsebayes.rows.moments import moments
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Sufficient", "SufficientQuadratic", "SufficientStatistics"]
+__all__ = ["Sufficient", "SufficientQuadratic", "SufficientStatistics", "weighted_rows"]
 
 _TILE_ROWS = 1024  # beyond which a product of so many rows gains nothing
 _STRIP = 64  # rows of a large matrix that are changed at a time, in the cache
@@ -168,20 +169,48 @@ class Sufficient:
         SufficientStatistics
             Of these rows.
         """
-        if block.weights is not None and not block.weights.all():
-            kept = np.flatnonzero(block.weights)
-            block = block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
+        block = weighted_rows(block)
+        if not block.n:
+            raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
         block = block._replace(y=block.y.reshape(block.n, -1))
         M = self.atoms.size
         cells = max(TILE_CELLS, M * min(M, _TILE_ROWS))
-        found: SufficientStatistics | None = None
-        for rows, phi in shifted_tiles(self.atoms, np.zeros(M), block, cells):
-            weights = None if block.weights is None else block.weights[rows]
-            part = _of_tile(block.X[rows], tame(phi), block.y[rows], weights)
-            found = part if found is None else found.plus(part)
-        if found is None:
-            raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
-        return found
+        parts = (
+            _of_tile(
+                block.X[rows],
+                tame(phi),
+                block.y[rows],
+                None if block.weights is None else block.weights[rows],
+            )
+            for rows, phi in shifted_tiles(self.atoms, np.zeros(M), block, cells)
+        )
+        return reduce(SufficientStatistics.plus, parts)
+
+
+def weighted_rows(block: Block) -> Block:
+    """Rows of positive weight: a step, since a block without rows has no statistics.
+
+    Parameters
+    ----------
+    block : Block
+        Rows.
+
+    Returns
+    -------
+    Block
+        The block itself where none has weight zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(3.0)[:, None]
+    >>> weighted_rows(Block(X, X[:, 0], np.array([1.0, 0.0, 2.0]), 0, "all")).y
+    array([0., 2.])
+    """
+    if block.weights is None or block.weights.all():
+        return block
+    kept = np.flatnonzero(block.weights)
+    return block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
 
 
 def _of_tile(
