@@ -293,11 +293,17 @@ class TestBadArrays:
         with pytest.raises(ChunkError, match=r"chunk 3 .*sample_weight is \S+ in row 33; weights"):
             read(open_source(X, Y, np.where(np.arange(N) == 33, value, 1.0)))
 
-    @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT])
+    @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT], ids=str)
     def test_missing_labels(self, gap):
         labels = np.array(["no", "yes"], dtype=object)[np.arange(N) % 2]
         labels[57] = gap
-        with pytest.raises(ChunkError, match=r"chunk 5 .*the label of row 57 is missing\.$"):
+        with pytest.raises(ChunkError, match=r"chunk 5 .*row 57 has no label but \S+\.$"):
+            read(open_source(X, labels, numeric_y=False))
+
+    @pytest.mark.parametrize("gap", [np.nan, np.inf])
+    def test_labels_that_are_not_finite(self, gap):
+        labels = np.where(np.arange(N) == 57, gap, 1.0)
+        with pytest.raises(ChunkError, match=rf"chunk 5 .*row 57 has no label but {gap}\.$"):
             read(open_source(X, labels, numeric_y=False))
 
     @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ class Checker:
         # Text of variable width is unknown to some functions of NumPy.
         labels: NDArray[Any] = y.astype(np.str_) if y.dtype.kind == "T" else y
         if (gap := _first_missing(labels)) is not None:
-            raise refused(name, f"the label of row {first + gap} is missing")
+            raise refused(name, f"row {first + gap} has no label but {labels[gap]}")
         return labels
 
 
@@ -238,12 +238,12 @@ def _first_bad(X: Any) -> tuple[int, int]:
 
 
 def _first_missing(labels: NDArray[Any]) -> int | None:
-    """Row of the first label that is None, NaN or NA."""
+    """Row of the first label that is None, NA or no finite number."""
     flat = labels.reshape(len(labels), -1)
     if labels.dtype.kind == "O":
         gaps = (flat == None) | np.vectorize(_unlike_itself, otypes=[bool])(flat)  # noqa: E711
     elif labels.dtype.kind in "fcmM":
-        gaps = flat != flat
+        gaps = ~np.isfinite(flat)
     else:
         return None
     rows = np.flatnonzero(gaps.any(axis=1))

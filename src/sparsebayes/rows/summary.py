@@ -74,13 +74,13 @@ class Summary:
     @property
     def variance(self) -> float | None:
         """Variance of all entries of X, which gamma="scale" needs; None where X is constant."""
-        assert self.inputs is not None
-        if self.inputs.low.min() == self.inputs.high.max():
+        inputs = self.inputs
+        if inputs is None or inputs.low.min() == inputs.high.max():
             return None
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            mean = self.inputs.mean
-            away = mean - mean.mean()
-            return float(np.mean(self.inputs.variance + away**2))
+            # Differences of means, not of rounded means: those of 1e8 and more differ by less.
+            mean = (inputs.reference - inputs.reference[0]) + inputs.first / inputs.weight
+            return float(np.mean(inputs.variance + (mean - mean.mean()) ** 2))
 
     def plus(self, other: Self) -> Self:
         """Summary of both lots of rows.
@@ -160,7 +160,7 @@ def summarize(rows: Rows, *, numeric_y: bool = True) -> Summary:
     (3, array([2., 3.]), array([5.]), 2.916667)
     """
     found = rows.fold(_Summarize(numeric_y))
-    rows.meter.length = found.n
+    rows.meter.length = max(rows.meter.length, found.n)
     if found.weighted or found.inputs is None:
         check_total_weight(found.weight)
     return found
