@@ -22,7 +22,6 @@ __all__ = [
     "Intercepts",
     "LatentColumns",
     "LatentQuadratic",
-    "recentered",
     "weighted_gram",
 ]
 
@@ -298,9 +297,12 @@ def _moments(
         second = design.squares(rows[needed]).T
     mean = np.zeros(M)
     if center:
-        plain = second
+        total = C[one, two]
         first = design.correlate(rows).T
-        mean, first, second = recentered(first, plain, C[one, two], same, needed)
+        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), _NO_CURVATURE)
+        plain = second.copy()
+        second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * total[needed])
+        first -= mean[:, None] * total
         lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
         step = max(1, _CHUNK_CELLS // len(B))
         for start in range(0, lossy.size, step):
@@ -312,47 +314,6 @@ def _moments(
     blocks[:, one[needed], two[needed]] = second
     blocks[:, two[needed], one[needed]] = second
     return mean, cross, blocks
-
-
-def recentered(
-    first: FloatArray,
-    second: FloatArray,
-    C: FloatArray,
-    same: NDArray[np.bool_],
-    needed: NDArray[np.bool_],
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means of atoms, weighted by the curvature, and moments about them.
-
-    Parameters
-    ----------
-    first : ndarray of shape (M, pairs)
-        Sums of B_kl phi, for pairs of latent functions.
-    second : ndarray of shape (M, needed pairs)
-        Sums of B_kl phi^2.
-    C : ndarray of shape (pairs,)
-        Sums of B_kl.
-    same : ndarray of bool of shape (pairs,)
-        Pairs of a latent function with itself.
-    needed : ndarray of bool of shape (pairs,)
-        Pairs that ``second`` is of.
-
-    Returns
-    -------
-    mean : ndarray of shape (M,)
-        The means.
-    first, second : ndarray
-        The same sums of phi - mean.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> one = np.array([True])
-    >>> recentered(np.array([[6.0]]), np.array([[20.0]]), np.array([2.0]), one, one)
-    (array([3.]), array([[0.]]), array([[2.]]))
-    """
-    mean = first[:, same].sum(axis=1) / max(float(C[same].sum()), _NO_CURVATURE)
-    centered = second - mean[:, None] * (2 * first[:, needed] - mean[:, None] * C[needed])
-    return mean, first - mean[:, None] * C, centered
 
 
 def weighted_gram(rows: FloatArray, latent: IndexArray, curvature: FloatArray) -> FloatArray:

@@ -1,0 +1,374 @@
+"""Laplace's approximation on rows that are kept elsewhere: modes and quadratics as sums over them.
+
+Nothing here is as long as the data. A mode is kept as weights and intercepts; the curvature there
+is found again, row by row, by whatever pass needs it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.design import make_design
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.laplace import SOME_ROWS, Latent
+from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
+from sparsebayes.likelihoods import Likelihood
+from sparsebayes.mode_search import Normal, Place, highest
+from sparsebayes.rows.blocks import Chosen, Rows
+from sparsebayes.rows.kinds import ByKind, by_kind
+from sparsebayes.rows.latent import Functions, Looks, LookSums, Screens, ScreenSums
+from sparsebayes.rows.summary import gather
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["RowLatent", "RowLatentQuadratic", "RowMode"]
+
+_WHOLE = 512  # columns up to which all of G is summed in the pass that finds everything else
+# A square about a mean that lies this much nearer than the reference is summed again about it.
+_CANCELLATION = 1e-4
+_NO_CURVATURE = 1e-300
+_CONSTANT = (8 * float(np.finfo(float).eps)) ** 2  # of its square: what is left of a constant atom
+
+
+class RowMode(NamedTuple):
+    """The maximum of the posterior of the weights, at given variances."""
+
+    columns: IndexArray  # (m,)
+    w: FloatArray  # (m,) weights of atoms as given
+    c: FloatArray  # (K,) intercepts
+    penalty: float  # sum of w^2 / (2 v)
+    sums: LookSums  # there, of these columns
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood at the mode."""
+        return self.sums.value
+
+
+@dataclass(frozen=True)
+class RowLatent:
+    """Data and a likelihood of latent functions, where the data are rows kept elsewhere.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows whose ``y`` are targets as the likelihood takes them, (n,), with their final weights.
+    atoms : Atoms
+        Atoms that can be evaluated at any row.
+    likelihood : Likelihood
+        Likelihood of the targets; it must be picklable.
+    center : bool
+        Whether each latent function has an intercept, with a flat prior.
+    shared : bool
+        Whether the latent functions share the variance of each atom.
+    reference : ndarray of shape (M,)
+        About where the means of the atoms are; only used with an intercept.
+    n_rows : int
+        About how many rows there are.
+    counts : ndarray of shape (kinds,) or None, default=None
+        Rows with target 0, 1, ..., where targets are classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> from sparsebayes.laplace import find_mode
+    >>> from sparsebayes.likelihoods import Poisson
+    >>> from sparsebayes.rows import LocalRows, open_source
+    >>> X, y = np.zeros((4, 1)), np.array([1.0, 2, 3, 2])
+    >>> rows = LocalRows(open_source(X, y), block_rows=3)
+    >>> latent = RowLatent(rows, Linear().bind(X), Poisson(), True, False, np.zeros(1), 4)
+    >>> mode = find_mode(latent, np.empty(0, dtype=np.intp), np.empty(0))
+    >>> np.exp(mode.c).round(9)
+    array([2.])
+    """
+
+    rows: Rows
+    atoms: Atoms
+    likelihood: Likelihood
+    center: bool
+    shared: bool
+    reference: FloatArray
+    n_rows: int
+    counts: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if not self.center:
+            object.__setattr__(self, "reference", np.zeros(self.atoms.size))
+
+    @property
+    def K(self) -> int:
+        """Number of latent functions."""
+        return self.likelihood.n_latent
+
+    @property
+    def n_atoms(self) -> int:
+        """Number of atoms."""
+        return self.atoms.size
+
+    def restrict(self, atoms: IndexArray) -> "RowLatent":
+        """The same rows with some of the atoms."""
+        return replace(self, atoms=self.atoms.restrict(atoms), reference=self.reference[atoms])
+
+    def draw(self, rng: np.random.RandomState) -> Chosen | ByKind | None:
+        """Rows drawn at random, more of rare classes; None where there are not too many."""
+        if self.n_rows <= 2 * SOME_ROWS:
+            return None
+        seed = int(rng.randint(2**31 - 1))
+        if self.counts is not None:
+            return by_kind(self.counts, SOME_ROWS, seed)
+        return Chosen(SOME_ROWS / self.n_rows, seed)
+
+    def take(self, rows: Chosen | ByKind) -> Latent:
+        """These rows, in memory."""
+        X, t, weights = gather(self.rows.mapped(rows))
+        if weights is not None and not weights.all():
+            used = np.flatnonzero(weights)
+            X, t, weights = X[used], t[used], weights[used]
+        design = make_design(self.atoms, X)
+        return Latent(design, t, weights, self.likelihood, self.center, self.shared)
+
+    def landscape(self, columns: IndexArray, v: FloatArray) -> "_RowLandscape":
+        """The log likelihood as a function of the weights of some columns."""
+        return _RowLandscape(self, columns, v)
+
+    def quadratic(self, mode: RowMode, alone: bool = False) -> "RowLatentQuadratic":
+        """Expand the likelihood around a mode, over all atoms."""
+        return RowLatentQuadratic(self, mode, alone)
+
+
+class _RowLandscape:
+    """The landscape of rows: a look is a pass over them, with the active atoms alone."""
+
+    def __init__(self, latent: RowLatent, columns: IndexArray, v: FloatArray) -> None:
+        K = latent.K
+        self.latent, self.columns, self.center = latent, columns, latent.center
+        self.root, self.k = np.sqrt(v), columns % K
+        atoms, which = np.unique(columns // K, return_inverse=True)
+        self.few, self.reference = latent.atoms.restrict(atoms), latent.reference[atoms]
+        self.mean = self.reference[which]
+        self.local = which * K + self.k  # the same columns, among these atoms alone
+
+    def first(self, places: list[Place]) -> tuple[int, "_RowLook"]:
+        """The highest of some places: all in one pass, if it is the second, as it should be."""
+        guess = min(1, len(places) - 1)
+        others = [place for i, place in enumerate(places) if i != guess]
+        look = self._look(places[guess], tuple(self._functions(place) for place in others))
+        values = list(look.sums.elsewhere)
+        values.insert(guess, look.value)
+        heights = [value - 0.5 * float(z @ z) for value, (z, _) in zip(values, places, strict=True)]
+        best = highest(heights)
+        return best, look if best == guess else self._look(places[best])
+
+    def look(self, place: Place, before: "tuple[Place, _RowLook] | None" = None) -> "_RowLook":
+        return self._look(place, (), None if before is None else self._functions(before[0]))
+
+    def _look(
+        self, place: Place, others: tuple[Functions, ...] = (), before: Functions | None = None
+    ) -> "_RowLook":
+        functions, likelihood = self._functions(place), self.latent.likelihood
+        statistic = Looks(
+            self.few, self.reference, likelihood, functions, self.local, others, before
+        )
+        return _RowLook(self.latent.rows.fold(statistic), self.root)
+
+    def _functions(self, place: Place) -> Functions:
+        z, c = place
+        return Functions.of(self.local, z * self.root, c)
+
+    def mode(self, w: FloatArray, place: Place, look: "_RowLook") -> RowMode:
+        z, c = place
+        return RowMode(self.columns, w, c, 0.5 * float(z @ z), look.sums)
+
+
+class _RowLook(NamedTuple):
+    """A look at rows."""
+
+    sums: LookSums
+    root: FloatArray
+
+    @property
+    def value(self) -> float:
+        """Log likelihood."""
+        return self.sums.value
+
+    @property
+    def moved(self) -> float:
+        """Largest change of a latent function since the look before."""
+        return self.sums.moved
+
+    @property
+    def peak(self) -> float:
+        """Largest absolute value of a latent function."""
+        return self.sums.peak
+
+    def normal(self) -> Normal:
+        """Sums of first and second derivatives."""
+        sums, root = self.sums, self.root
+        gram = sums.gram * root
+        gram *= root[:, None]
+        cross = sums.cross * root[:, None]
+        return Normal(sums.gradient * root, sums.pull, gram, cross, sums.C[None])
+
+
+class _Found(NamedTuple):
+    """Sums about a reference, for all columns of a quadratic."""
+
+    cross: FloatArray  # (M, K, K) of B phi
+    squares: FloatArray  # (M, K, K) of B phi^2; only the diagonal where none is shared
+    drawn: FloatArray  # (M, K) of phi times the pull
+    columns: IndexArray  # (p,) some columns
+    products: FloatArray  # (p, M K) of these with all columns
+
+
+class RowLatentQuadratic(LatentColumns):
+    """Quadratic of a likelihood around a mode, each statistic of which is a sum over rows.
+
+    One pass over the rows finds what a screen needs, the columns of G of active atoms included. Of
+    few atoms it finds all of G; and where nobody will ask for other columns than those of the mode,
+    no pass is needed: Newton's method has summed it all.
+
+    Parameters
+    ----------
+    latent : RowLatent
+        Data and likelihood.
+    mode : RowMode
+        The mode, of columns of the same atoms.
+    alone : bool, default=False
+        Whether nobody will ask for other columns than those of the mode: the others are void.
+    """
+
+    def __init__(self, latent: RowLatent, mode: RowMode, alone: bool = False) -> None:
+        self.rows, self.atoms, self.likelihood = latent.rows, latent.atoms, latent.likelihood
+        self.mode, self.reference = mode, latent.reference
+        center, shared, n = latent.center, latent.shared, latent.n_rows
+        sums = mode.sums
+        intercepts = Intercepts(sums.C[None], center)
+        total = sums.cross.T @ mode.w + sums.C @ self._functions().c + sums.pull
+        # Around intercepts at their best: mu'G mu = sum of (f - c)'B (f - c).
+        G = sums.gram - sums.cross @ intercepts.covariance @ sums.cross.T
+        spread = float(mode.w @ G @ mode.w)
+        log_offset = mode.log_likelihood - 2.0 * mode.penalty - 0.5 * spread
+        log_offset += intercepts.log_volume
+        if alone:
+            found = self._dense(sums, mode.columns)
+            moments, _ = self._moments(found, intercepts, total, n, center and latent.K == 1)
+        else:
+            found = self._summed(shared)
+            moments, lossy = self._moments(found, intercepts, total, n, center)
+            if lossy:
+                self.reference = moments.mean
+                found = self._summed(shared)
+                moments, _ = self._moments(found, intercepts, total, n, center)
+        super().__init__(moments, center, shared, log_offset)
+        self._shift = found.cross.reshape(-1, self.K)
+        if found.columns.size:
+            self.cache.columns(found.columns, lambda fresh: self._scaled(found.products, fresh))
+
+    def _functions(self) -> Functions:
+        """The latent functions at the mode, of atoms less their references."""
+        columns, w, c = self.mode.columns, self.mode.w, self.mode.c
+        K = len(c)
+        shift = np.bincount(columns % K, w * self.reference[columns // K], minlength=K)
+        return Functions.of(columns, w, c + shift)
+
+    def _summed(self, shared: bool) -> _Found:
+        """One pass over the rows."""
+        M, K = self.atoms.size, len(self.mode.c)
+        if M * K <= _WHOLE:
+            every = np.arange(M * K)
+            return self._dense(self._look(np.arange(M), every), every)
+        wanted = self.mode.columns
+        sums = self._screen(wanted, shared)
+        one, two = np.triu_indices(K)
+        cross, squares = np.empty((M, K, K)), np.zeros((M, K, K))
+        cross[:, one, two] = cross[:, two, one] = sums.first.T
+        if not shared:
+            one, two = np.arange(K), np.arange(K)
+        squares[:, one, two] = squares[:, two, one] = sums.second.T
+        return _Found(cross, squares, sums.drawn.T, wanted, _flat(sums.columns))
+
+    def _screen(self, wanted: IndexArray, pairs: bool) -> ScreenSums:
+        functions = self._functions()
+        return self.rows.fold(
+            Screens(self.atoms, self.reference, self.likelihood, functions, wanted, pairs)
+        )
+
+    def _look(self, atoms: IndexArray, columns: IndexArray) -> LookSums:
+        """Sums of some columns with each other; ``atoms`` are theirs, in order."""
+        K, functions = len(self.mode.c), self._functions()
+        needed = np.union1d(atoms, functions.atoms)
+        few = self.atoms if needed.size == self.atoms.size else self.atoms.restrict(needed)
+        here = replace(functions, atoms=np.searchsorted(needed, functions.atoms))
+        local = np.searchsorted(needed, columns // K) * K + columns % K
+        return self.rows.fold(Looks(few, self.reference[needed], self.likelihood, here, local))
+
+    def _dense(self, sums: LookSums, columns: IndexArray) -> _Found:
+        """Sums of some columns, among which are those of the mode, with each other."""
+        M, K = self.atoms.size, len(self.mode.c)
+        w, rows = np.zeros(M * K), np.arange(columns.size)
+        w[self.mode.columns] = self.mode.w
+        cross, drawn, squares = np.zeros((M * K, K)), np.zeros(M * K), np.zeros((M * K, K))
+        products = np.zeros((columns.size, M * K))
+        cross[columns] = sums.cross
+        products[:, columns] = sums.gram
+        drawn[columns] = sums.gram @ w[columns] + sums.cross @ self._functions().c + sums.gradient
+        own = (columns // K * K)[:, None] + np.arange(K)
+        squares[columns] = products[rows[:, None], own]
+        by_atom = M, K, K
+        return _Found(
+            cross.reshape(by_atom), squares.reshape(by_atom), drawn.reshape(M, K), columns, products
+        )
+
+    def _moments(
+        self, found: _Found, intercepts: Intercepts, total: FloatArray, n: int, center: bool
+    ) -> tuple[ColumnMoments, bool]:
+        """Moments about the means of atoms, and whether a bad reference has cost them digits."""
+        cross, squares, C = found.cross, found.squares, intercepts.C
+        own, reference = np.einsum("akk->ak", squares), self.reference[:, None]
+        shift = np.zeros(len(cross))
+        if center:
+            shift = np.einsum("akk->a", cross) / max(float(C.trace()), _NO_CURVATURE)
+        d = shift[:, None, None]
+        about = squares - d * (2.0 * cross - d * C)
+        left = np.einsum("akk->ak", about)
+        raw = own + reference * (2.0 * np.einsum("akk->ak", cross) + reference * C.diagonal())
+        constant = (left <= _CONSTANT * n * raw).all(axis=1) & center
+        lossy = ((left < _CANCELLATION * own) & ~constant[:, None]).any() and center
+        off = cross - d * C
+        if len(C) == 1 and center:
+            off = np.zeros_like(cross)  # but for rounding
+        about, off = (np.where(constant[:, None, None], 0.0, sums) for sums in (about, off))
+        drawn = found.drawn - shift[:, None] * total
+        mean = self.reference + shift
+        return ColumnMoments(intercepts, mean, off, about, drawn, total), bool(lossy)
+
+    def _scaled(self, products: FloatArray, chosen: IndexArray) -> FloatArray:
+        """Columns of G, intercepts projected out and of unit norm, of sums about the reference."""
+        rows = products - self._shift[chosen] @ self.intercepts.covariance @ self._shift.T
+        rows *= self._inverse_norm
+        rows *= self._inverse_norm[chosen, None]
+        rows[np.arange(chosen.size), chosen] = self.diag[chosen]
+        return rows
+
+    def _compute(self, fresh: IndexArray) -> FloatArray:
+        return self._scaled(_flat(self._screen(fresh, False).columns), fresh)
+
+    def _block(self, indices: IndexArray) -> FloatArray:
+        if not indices.size:
+            return np.empty((0, 0))
+        sums = self._look(np.unique(self.atom(indices)), indices)
+        shift, inverse = self._shift[indices], self._inverse_norm[indices]
+        G = sums.gram - shift @ self.intercepts.covariance @ shift.T
+        G *= inverse
+        G *= inverse[:, None]
+        return G
+
+
+def _flat(columns: FloatArray) -> FloatArray:
+    """Products (p, K, M) in the order of columns, (p, M K)."""
+    p, K, M = columns.shape
+    return columns.transpose(0, 2, 1).reshape(p, M * K)
