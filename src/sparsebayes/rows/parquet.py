@@ -19,7 +19,7 @@ from sparsebayes.rows.checking import Checker, reason_of, refused
 __all__ = ["Parquet", "ParquetSource", "are_paths", "is_path", "parquet_files"]
 
 _SUFFIXES = (".parquet", ".pq")
-_BUFFER = 1 << 20  # bytes of a column that are read at a time; a whole row group otherwise
+_BUFFER = 1 << 18  # bytes of a column that are read at a time
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,8 @@ def _opened(path: str, short: str, number: int | None = None) -> Iterator[Any]:
 
     name = short if number is None else f"chunk {number} ({short})"
     try:
-        file = pq.ParquetFile(path, buffer_size=_BUFFER)
+        # Neither of these alone keeps a whole row group out of memory.
+        file = pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
     except FileNotFoundError as error:
         raise refused(name, "the file is gone" if number is not None else "no such file") from error
     except (pa.ArrowException, OSError) as error:
