@@ -22,6 +22,7 @@ from sparsebayes.design import STORED_BYTES
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.estimators._base import Fitting, seeded
 from sparsebayes.kernel_learning import learns
+from sparsebayes.problem import Solution
 from sparsebayes.rows.blocks import Block
 from sparsebayes.sufficient import Sufficient, SufficientStatistics
 
@@ -44,6 +45,7 @@ _FREE = (
     "verbose",
     "warm_start",
 )
+_ENOUGH = 2  # rows, weights counted, that a fit needs
 _MATRICES = 3  # as large as the statistics, while some are added: old ones, new ones, a product
 
 
@@ -145,7 +147,9 @@ class Growing(Fitting):
             seen = Seen(copy.deepcopy(dictionary), atoms, added, targets.ndim == 1)
         else:
             seen = replace(seen, statistics=added.plus(seen.statistics))
-        self._refit(seen)
+        solution = self._refit(seen)
+        if solution is not None:
+            self._warn(solution)
         return self
 
     @_where_rows_add_up
@@ -195,12 +199,16 @@ class Growing(Fitting):
             )
         self._check_same(mine, mine.single, mine.statistics.n_targets)
         self._check_twin(other, mine, yours)
-        self._refit(replace(mine, statistics=mine.statistics.joined(yours.statistics)))
+        both = mine.statistics.joined(yours.statistics)
+        solution = self._refit(replace(mine, statistics=both))
+        if solution is not None:
+            self._warn(solution)
         return self
 
-    def _refit(self, seen: Seen) -> None:
-        """Fit what was seen; nothing of the model is changed if that fails."""
-        if seen.statistics.total >= 2:
+    def _refit(self, seen: Seen) -> Solution | None:
+        """Fit what was seen, if it is enough; nothing of the model is changed if that fails."""
+        solution = None
+        if seen.statistics.total >= _ENOUGH:
             rng, reporter = seeded(self.random_state), self._reporter(noise=True)
             last = getattr(self, "_last", None)
             result = regress_sums(
@@ -215,13 +223,14 @@ class Growing(Fitting):
                 solve=partial(self._solve, rng, reporter),
                 last=last if self.warm_start and isinstance(last, Regression) else None,
             )
+            solution = result.solution
             variances = seen.statistics.inputs.variance
             self._keep_regression(result, relevance_of(result.posterior.atoms, variances))
             if reporter is not None:
-                reporter.close(result.solution)
-            self._warn(result.solution)
+                reporter.close(solution)
         self._seen = seen
         self.n_samples_seen_ = seen.statistics.rows
+        return solution
 
     def _known(self) -> Seen | None:
         seen: Seen | None = getattr(self, "_seen", None)
@@ -264,7 +273,7 @@ class Growing(Fitting):
             )
         if n_targets != seen.statistics.n_targets or single != seen.single:
             raise ValueError(
-                f"y is {_named_targets(single, n_targets)}, but the rows seen before had "
+                f"y is {_named_targets(single, n_targets)}, but in the rows seen before it was "
                 f"{_named_targets(seen.single, seen.statistics.n_targets)}."
             )
 
