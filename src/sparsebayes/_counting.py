@@ -147,6 +147,38 @@ def is_kernel_machine(dictionary: Any) -> bool:
     return bool(parts) and all(is_kernel_machine(part) for part in parts)
 
 
+def n_kernel_atoms(dictionary: Any, n: int) -> int:
+    """Number of kernels that a fit of n rows would have, where it could read rows in blocks.
+
+    Parameters
+    ----------
+    dictionary : object
+        The dictionary of an estimator.
+    n : int
+        Number of rows.
+
+    Returns
+    -------
+    int
+        Zero for kernels whose widths are learned, and for a kernel matrix: these need all rows.
+
+    Examples
+    --------
+    >>> from sparsebayes.dictionaries import Bias, Kernel
+    >>> n_kernel_atoms(Bias() + Kernel("rbf"), 1000), n_kernel_atoms(Kernel(centers=20), 1000)
+    (1000, 20)
+    """
+    if isinstance(dictionary, Union):
+        return sum(n_kernel_atoms(part, n) for part in dictionary.parts)
+    if not isinstance(dictionary, Kernel) or is_pairwise(dictionary):
+        return 0
+    if isinstance(dictionary.gamma, str) and dictionary.gamma in ("evidence", "ard"):
+        return 0
+    if isinstance(dictionary.centers, numbers.Integral):
+        return int(dictionary.centers)
+    return n if dictionary.centers is None else int(np.shape(dictionary.centers)[0])
+
+
 def recount(dictionary: Any, atoms: Atoms, rows: IndexArray, n: int) -> Atoms:
     """Atoms bound to some of n rows, counted as if they were bound to all of them.
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from sparsebayes._counting import is_kernel_machine
 from sparsebayes._hyperprior import refuse_if_never_out
+from sparsebayes._memory import resolve_memory
 from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior, InverseGamma, Smoothness
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
 from sparsebayes.noise_priors import NoisePrior
@@ -65,6 +66,7 @@ def check_settings(model: Any) -> None:
         raise ValueError(f"tol must be a number > 0, got {model.tol!r}.")
     if not isinstance(model.solver, str) or model.solver not in _SOLVERS:
         raise ValueError(f"solver must be one of {_SOLVERS}, got {model.solver!r}.")
+    _check_rows(model)
     prior = resolve_prior(model.prior, None, 1.0, 1)
     if model.solver not in _JOINT:
         refuse_if_never_out(prior, f"solver={model.solver!r}")
@@ -72,6 +74,21 @@ def check_settings(model: Any) -> None:
         _check_classes(model)
     else:
         _check_noise(model)
+
+
+def _check_rows(model: Any) -> None:
+    """Check what is for fits that read their rows in blocks."""
+    resolve_memory(model.memory)
+    if model.callback is not None and not callable(model.callback):
+        raise TypeError(f"callback must be None or a function, got {model.callback!r}.")
+    if model.on_interrupt not in ("raise", "return"):
+        raise ValueError(f'on_interrupt must be "raise" or "return", got {model.on_interrupt!r}.')
+    if not is_positive(model.screened) or model.screened > 1:
+        raise ValueError(f"screened must be a number > 0 and <= 1, got {model.screened!r}.")
+    if not isinstance(model.resume, bool | np.bool_):
+        raise TypeError(f"resume must be True or False, got {model.resume!r}.")
+    if model.resume and model.checkpoint is None:
+        raise ValueError("resume=True needs the checkpoint to go on from: give checkpoint=path.")
 
 
 def _check_noise(model: Any) -> None:

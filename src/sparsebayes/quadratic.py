@@ -246,6 +246,7 @@ class CenteredQuadratic:
         self.tt = targets.squares
         drift = 0.0 if center else total * float(targets.mean @ targets.mean)
         self.spread = max(self.tt - drift, 0.0) / total
+        self.total = total
         self.n = total - 1.0 if center else total
         # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
         self.log_offset = -0.5 * n_targets * float(np.log(total)) if center else 0.0

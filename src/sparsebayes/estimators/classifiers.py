@@ -257,6 +257,8 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         restarts. None draws the centers at random and the others from a fixed seed.
     verbose : int, default=0
         1 prints progress to stderr now and then, 2 prints every step.
+    memory, checkpoint, resume, callback, on_interrupt, screened
+        As in `SparseBayesRegressor`: for rows that are read in blocks.
 
     Attributes
     ----------
@@ -338,6 +340,12 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        memory: int | str | None = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        callback: Any = None,
+        on_interrupt: str = "raise",
+        screened: float = 1.0,
     ) -> None:
         self.dictionary = dictionary
         self.fit_intercept = fit_intercept
@@ -351,6 +359,12 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.memory = memory
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.screened = screened
 
 
 class RVC(_Classifier, OnKernel):
@@ -368,7 +382,7 @@ class RVC(_Classifier, OnKernel):
     kernel, gamma, degree, coef0, kernel_params, centers
         As in `RVR`.
     fit_intercept, prior, shared, class_weight, solver, tol, max_iter, n_restarts, warm_start, \
-random_state, verbose
+random_state, verbose, memory, checkpoint, resume, callback, on_interrupt, screened
         As in `SparseBayesClassifier`; here prior="auto" is "flat".
 
     Attributes
@@ -416,6 +430,12 @@ solution_, posterior_, n_features_in_, feature_names_in_
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        memory: int | str | None = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        callback: Any = None,
+        on_interrupt: str = "raise",
+        screened: float = 1.0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -434,6 +454,12 @@ solution_, posterior_, n_features_in_, feature_names_in_
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.memory = memory
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.screened = screened
 
 
 def _check_presence(

@@ -9,22 +9,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from sparsebayes._conclusions import Regression, Start
-from sparsebayes._kernel_report import feature_relevance
+from sparsebayes._kernel_report import feature_relevance, relevance_of
 from sparsebayes._regression import regress
+from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, augmented, has_one_kernel
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.estimators._augmenting import training_data
-from sparsebayes.estimators._base import OnDictionary, OnKernel, Reporter, seeded
+from sparsebayes.estimators._base import OnDictionary, OnKernel, seeded
 from sparsebayes.estimators._incremental import Growing
 from sparsebayes.estimators._lazy import lazily
+from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson
 from sparsebayes.marginalization import marginal_covariance, marginal_mixture, marginal_spread
 from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
-from sparsebayes.problem import Problem, Solution
+from sparsebayes.problem import Problem, Report, Solution
 from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import joint, orthonormal, sequential, working_set
 
@@ -43,7 +45,7 @@ _OF_ONE_FIT = (
 )
 
 
-class _Regressor(RegressorMixin, Growing):
+class _Regressor(RegressorMixin, Growing, Streaming):
     """What both regressors do."""
 
     _training: TrainingData | None  # of the last fit, for ``augment``
@@ -60,16 +62,18 @@ class _Regressor(RegressorMixin, Growing):
         tags.target_tags.positive_only = _is_poisson(self.likelihood)
         return tags
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the atoms that the data support.
 
         Parameters
         ----------
-        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
-            Inputs; a square matrix where the kernel is "precomputed".
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+        X : array-like, scipy.sparse matrix, or rows to be read, of shape (n_samples, n_features)
+            Inputs; a square matrix where the kernel is "precomputed". Rows that need not fit in
+            memory: `numpy.memmap`, zarr or HDF5 array, dask array or dataframe, path of parquet
+            files, `sparsebayes.rows.Parquet` or `sparsebayes.rows.Chunks`.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or names of columns
             Targets. Several targets share their atoms, prior variances and noise variance; only
-            the Gaussian likelihood takes several.
+            the Gaussian likelihood takes several. Names for parquet files, None for chunks.
         sample_weight : array-like of shape (n_samples,) or None
             Weights; a weight of two equals a row given twice, a weight of zero one left out.
 
@@ -80,6 +84,10 @@ class _Regressor(RegressorMixin, Growing):
         """
         check_settings(self)
         likelihood = resolve_likelihood(self.likelihood)
+        if self._reads_rows(X):
+            solution = self._fit_rows(X, y, sample_weight, likelihood)
+            self._warn(solution)
+            return self
         dictionary, X, y = self._checked_pair(X, y, multi_output=likelihood is None, y_numeric=True)
         weights = checked_weights(sample_weight, X.shape[0])
         if likelihood is None:
@@ -121,6 +129,41 @@ class _Regressor(RegressorMixin, Growing):
             reporter.close(result.solution)
         return result.solution
 
+    def _fit_rows(
+        self, X: Any, y: Any, sample_weight: Any, likelihood: Likelihood | None
+    ) -> Solution:
+        """Fit rows that are read piece by piece."""
+        dictionary = self._dictionary()
+        rows, journey = self._opened(X, y, sample_weight, numeric_y=True)
+        with journey.watch as watch:
+            if likelihood is not None:
+                raise ValueError(
+                    f"likelihood={likelihood!r} needs its data in memory: give X as an array."
+                )
+            rng = seeded(0 if self.random_state is None else self.random_state)
+            last = getattr(self, "_last", None)
+            result, summary = regress_rows(
+                rows,
+                dictionary,
+                journey,
+                fit_intercept=bool(self.fit_intercept),
+                prior=self.prior,
+                noise_variance=self.noise_variance,
+                noise_prior=self.noise_prior,
+                solver=self.solver,
+                solve=partial(self._solve, rng, watch),
+                last=last if self.warm_start and isinstance(last, Regression) else None,
+                random_state=rng,
+                tol=float(self.tol),
+                max_iter=int(self.max_iter),
+            )
+            assert summary.inputs is not None
+            self._keep_regression(
+                result, relevance_of(result.posterior.atoms, summary.inputs.variance)
+            )
+            watch.close(result.solution)
+        return result.solution
+
     def _keep_regression(self, result: Regression, relevance: FloatArray | None) -> None:
         posterior = result.posterior
         estimated = posterior.noise_variance * posterior.scale**2
@@ -160,7 +203,7 @@ class _Regressor(RegressorMixin, Growing):
     def _solve(
         self,
         rng: np.random.RandomState,
-        reporter: Reporter | None,
+        reporter: Report | None,
         problem: Problem,
         start: Start | None,
     ) -> Solution:
@@ -413,6 +456,23 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         restarts. None draws the centers at random and the others from a fixed seed.
     verbose : int, default=0
         1 prints progress to stderr now and then, 2 prints every step.
+    memory : int, str or None, default=None
+        What a fit may allocate beyond the data as given: bytes, or a text such as "500MB" or
+        "2GiB". Atoms are then evaluated in blocks of rows, and never kept. None does the same
+        within 1 GiB where X is no array in memory, or the matrix of atoms would take over 2 GiB.
+    checkpoint : path or None, default=None
+        A file in which a fit keeps where it stands after every screen of the dictionary.
+    resume : bool, default=False
+        Whether to go on from the checkpoint, if there is one.
+    callback : callable or None, default=None
+        Called with a `sparsebayes.progress.FitProgress` as the fit goes on; the fit ends like one
+        that is interrupted if it returns True.
+    on_interrupt : {"raise", "return"}, default="raise"
+        What Ctrl-C does: "return" ends the fit with the last model it had, and a warning.
+    screened : float, default=1.0
+        Fraction of the atoms that is looked at, drawn at random, where a dictionary is too large to
+        look at all of it; the certificate is then of this fraction, and says so. Any of these six
+        makes a fit read its rows in blocks.
 
     Attributes
     ----------
@@ -508,6 +568,12 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        memory: int | str | None = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        callback: Any = None,
+        on_interrupt: str = "raise",
+        screened: float = 1.0,
     ) -> None:
         self.dictionary = dictionary
         self.fit_intercept = fit_intercept
@@ -522,6 +588,12 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.memory = memory
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.screened = screened
 
 
 class RVR(_Regressor, OnKernel):
@@ -552,7 +624,8 @@ class RVR(_Regressor, OnKernel):
     centers : None, int or array-like of shape (n_centers, n_features), default=None
         Where kernels sit: the training rows, that many k-means centers, or these points.
     fit_intercept, prior, noise_variance, noise_prior, likelihood, solver, tol, max_iter, \
-n_restarts, warm_start, random_state, verbose
+n_restarts, warm_start, random_state, verbose, memory, checkpoint, resume, callback, \
+on_interrupt, screened
         As in `SparseBayesRegressor`; here prior="auto" is "flat".
 
     Attributes
@@ -601,6 +674,12 @@ solution_, posterior_, n_samples_seen_, n_features_in_, feature_names_in_
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
+        memory: int | str | None = None,
+        checkpoint: Any = None,
+        resume: bool = False,
+        callback: Any = None,
+        on_interrupt: str = "raise",
+        screened: float = 1.0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -620,6 +699,12 @@ solution_, posterior_, n_samples_seen_, n_features_in_, feature_names_in_
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
+        self.memory = memory
+        self.checkpoint = checkpoint
+        self.resume = resume
+        self.callback = callback
+        self.on_interrupt = on_interrupt
+        self.screened = screened
 
 
 def _is_poisson(likelihood: Any) -> bool:

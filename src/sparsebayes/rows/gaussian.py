@@ -70,29 +70,39 @@ class Products:
         ProductSums
             The sums.
         """
-        M, k, T = self.atoms.size, self.chosen.size, block.y.shape[1]
+        M, T = self.atoms.size, block.y.shape[1]
+        every = self.chosen.size == M and bool((self.chosen == np.arange(M)).all())
+        k = 0 if every else self.chosen.size
         ones = np.ones(block.n) if block.weights is None else block.weights
-        weighted = block.y * ones[:, None]
+        weighted, root = block.y * ones[:, None], np.sqrt(ones)
         left = np.empty((1 + T + k, 0))
         products, second = np.zeros((1 + T + k, M)), np.zeros(M)
-        for rows, phi in shifted_tiles(self.atoms, self.reference, block):
+        gram = np.zeros((M, M) if every else (0, M))
+        cells = max(TILE_CELLS, M * M) if every else TILE_CELLS
+        for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
             if left.shape[1] != len(phi):
                 left = np.empty((1 + T + k, len(phi)))
             left[0] = ones[rows]
             left[1 : 1 + T] = weighted[rows].T
-            np.take(phi.T, self.chosen, axis=0, out=left[1 + T :])
-            left[1 + T :] *= ones[rows]
+            if k:
+                np.take(phi.T, self.chosen, axis=0, out=left[1 + T :])
+                left[1 + T :] *= ones[rows]
             products += left @ phi
-            np.square(phi, out=phi)
-            second += ones[rows] @ phi
+            if every:  # a product with itself takes half the time
+                if block.weights is not None:
+                    phi *= root[rows, None]
+                gram += phi.T @ phi
+            else:
+                np.square(phi, out=phi)
+                second += ones[rows] @ phi
         return ProductSums(
             float(ones.sum()),
             weighted.sum(axis=0),
             np.einsum("nt,nt->t", weighted, block.y),
             products[0],
-            second,
+            gram.diagonal().copy() if every else second,
             products[1 : 1 + T],
-            products[1 + T :],
+            gram if every else products[1 + T :],
         )
 
 

@@ -1,0 +1,436 @@
+"""One regression on rows that need not fit in memory, from a source to a posterior.
+
+Few atoms, or few rows: one pass gives all of G, and the rest is an ordinary fit. Else structure is
+sought in a hundredth of the rows and in a tenth, and then rounds (`solvers.rounds`) on all rows
+make it right; the certificate is of all rows always.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes._conclusions import Regression, Start, Units, check_norms, conclude, in_units
+from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, sampling
+from sparsebayes._samples import hyperprior_in_units, unit_of_range
+from sparsebayes._settings import resolve_prior
+from sparsebayes._threads import one_blas_thread
+from sparsebayes.checkpoints import Saved
+from sparsebayes.design import make_design
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.engine import State
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.problem import Problem, Solution, Status, certify
+from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
+from sparsebayes.row_quadratic import RowQuadratic
+from sparsebayes.rows.binding import bind_rows
+from sparsebayes.rows.blocks import Block, Chosen, Rows
+from sparsebayes.rows.gaussian import shifted_tiles
+from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
+from sparsebayes.solvers import rounds
+from sparsebayes.solvers.rounds import Ended, Place, Screened, View
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+Solve = Callable[[Problem, Start | None], Solution]
+
+__all__ = ["regress_rows"]
+
+_FEW_ATOMS = 256  # whose Gram matrix costs no more than their values
+_FEW_PRODUCTS = 2e11  # N M^2 up to which all of G is computed in one pass
+_ROUGH = 0.05  # nats left on the table where not all rows are looked at
+_REFERENCE = 1000  # rows that tell about where the means of atoms are
+_IN_ROUNDS = ("auto", "working-set")
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class Standardized:
+    """A step that gives targets a mean of zero and a unit of their own."""
+
+    shift: FloatArray  # (T,)
+    scale: float
+    constant: NDArray[np.bool_]  # (T,) targets of which nothing but rounding would be left
+
+    def __call__(self, block: Block) -> Block:
+        """Change the targets of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows with targets (n,) or (n, T).
+
+        Returns
+        -------
+        Block
+            The same rows with targets (n, T).
+        """
+        t = (block.y.reshape(block.n, -1) - self.shift) / self.scale
+        t[:, self.constant] = 0.0
+        return block._replace(y=t)
+
+
+def regress_rows(
+    rows: Rows,
+    dictionary: Any,
+    journey: Journey,
+    *,
+    fit_intercept: bool,
+    prior: Any,
+    noise_variance: float | None,
+    noise_prior: Any,
+    solver: str,
+    solve: Solve,
+    last: Regression | None,
+    random_state: np.random.RandomState,
+    tol: float,
+    max_iter: int,
+) -> tuple[Regression, Summary]:
+    """Fit the targets of rows with the atoms of a dictionary.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows as given, checked when they are read.
+    dictionary : Dictionary
+        Candidate atoms.
+    journey : Journey
+        Memory, checkpoint, progress and interruption.
+    fit_intercept : bool
+        Whether to integrate out an intercept.
+    prior : str, float or Hyperprior
+        As in the estimators.
+    noise_variance : float or None
+        As in the estimators.
+    noise_prior : None, pair of floats, InverseGamma or Gamma
+        As in the estimators.
+    solver : str
+        As in the estimators.
+    solve : callable
+        Takes a problem and where to start, or None; returns a solution.
+    last : Regression or None
+        An earlier fit to start from.
+    random_state : RandomState
+        For k-means centers.
+    tol : float
+        What the certificate is held to.
+    max_iter : int
+        Most Newton steps.
+
+    Returns
+    -------
+    regression : Regression
+        Posterior and solution.
+    summary : Summary
+        What a first look at the rows has found.
+    """
+    journey.watch.stage("first look")
+    summary = summarize(rows)
+    assert summary.targets is not None
+    known = summary.targets
+    shift, scale, constant = unit_of_range(known.low, known.high, known.mean, fit_intercept)
+    units = in_units(shift, scale, bool(constant.all()), noise_variance, noise_prior)
+    journey.watch.scale = units.scale
+    atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
+    saved = journey.resume(summary, atoms)
+    fit = _Fit(
+        rows.mapped(Standardized(units.shift, units.scale, constant)),
+        atoms,
+        dictionary,
+        fit_intercept,
+        prior,
+        units,
+        summary,
+        journey,
+    )
+    with one_blas_thread():
+        if fit.is_dense(solver):
+            fit.run_dense(solve, last)
+        else:
+            fit.run(solve, last, saved, tol, max_iter)
+    solution, view, quad = fit.good
+    found = conclude(
+        solution,
+        quad,
+        atoms.restrict(view.atoms),
+        units,
+        view.problem.hyperprior,
+        total=quad.total,
+        fit_intercept=fit_intercept,
+        single=summary.n_targets == 0,
+    )
+    state = solution.state
+    whole = replace(solution, state=replace(state, active=view.atoms[state.active]))
+    return replace(found, solution=whole, size=atoms.size), summary
+
+
+@dataclass
+class _Fit:
+    """One fit: rows, atoms, and the best that is known about them."""
+
+    rows: Rows  # with targets in their unit
+    atoms: Atoms
+    dictionary: Any
+    center: bool
+    prior: Any
+    units: Units
+    summary: Summary
+    journey: Journey
+    _good: tuple[Solution, View, CenteredQuadratic] | None = None
+    _sample: Gathered | None = None
+
+    @property
+    def good(self) -> tuple[Solution, View, CenteredQuadratic]:
+        """The last good model, and what it is of."""
+        assert self._good is not None
+        return self._good
+
+    def is_dense(self, solver: str) -> bool:
+        """Whether all of G is computed in one pass."""
+        M, budget = self.atoms.size, self.journey.budget
+        holds = budget.holds_gram(M)
+        if solver not in _IN_ROUNDS:
+            if not holds:
+                raise ValueError(
+                    f"solver={solver!r} needs the Gram matrix of all {M} atoms, which does not fit "
+                    f"into memory={budget.memory}: use solver='auto', or allow more memory."
+                )
+            return True
+        return holds and (M <= _FEW_ATOMS or self.summary.n * M**2 <= _FEW_PRODUCTS)
+
+    def hyperprior(self, count: int) -> Hyperprior:
+        """Prior of the variances where there are so many atoms to choose from."""
+        found = resolve_prior(self.prior, self.dictionary, self.summary.weight, count)
+        return hyperprior_in_units(found, self.units.scale)
+
+    def reference(self, indices: IndexArray) -> FloatArray:
+        """About where the means of atoms are."""
+        if not self.center:
+            return np.zeros(indices.size)
+        if self._sample is None:
+            self._sample = gather(self.rows, min(1.0, _REFERENCE / self.summary.n), _SEED)
+        X, _, _ = self._sample
+        few = self.atoms.restrict(indices)
+        block = Block(X, np.empty(0), None, 0, "sample")
+        total = np.zeros(indices.size)
+        for _, phi in shifted_tiles(few, total * 0.0, block):
+            total += phi.sum(axis=0)
+        return total / block.n
+
+    def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
+        """The quadratic of some atoms on some rows."""
+        quad = RowQuadratic(
+            rows,
+            self.atoms.restrict(indices) if indices.size < self.atoms.size else self.atoms,
+            self.center,
+            self.units.before,
+            self.reference(indices),
+            prefetch,
+        )
+        check_norms(quad)
+        return quad
+
+    def view(self, quad: CenteredQuadratic, indices: IndexArray, count: int | None = None) -> View:
+        """The problem of some atoms."""
+        known = int(np.count_nonzero(quad.diag)) if count is None else count
+        problem = Problem(quad, self.hyperprior(known), self.units.noise_var)
+        return View(problem, indices, quad.norm)
+
+    def run_dense(self, solve: Solve, last: Regression | None) -> None:
+        """One pass, and an ordinary fit."""
+        self.journey.watch.stage(ALL_ROWS)
+        everything = np.arange(self.atoms.size)
+        quad = self.quadratic(self.rows, everything, everything)
+        view = self.view(quad, everything)
+        start = None if last is None else last.start(quad, self.units.scale)
+        solution = solve(view.problem, start)
+        self._good = solution, view, quad
+
+    def run(
+        self, solve: Solve, last: Regression | None, saved: Saved | None, tol: float, max_iter: int
+    ) -> None:
+        """Structure in a hundredth of the rows, a tenth of them, and all."""
+        try:
+            self._stages(solve, last, saved, tol, max_iter)
+        except KeyboardInterrupt:
+            if not self.journey.returns or self._good is None:
+                raise
+            solution, view, quad = self._good
+            stopped = replace(solution, status=Status.INTERRUPTED, converged=False)
+            self._good = stopped, view, quad
+
+    def _stages(
+        self, solve: Solve, last: Regression | None, saved: Saved | None, tol: float, max_iter: int
+    ) -> None:
+        plan = sampling(self.summary.n, self.atoms.size, self.journey.budget)
+        stage, turn, subset = STRUCTURE, 0, 0
+        near: IndexArray | None = np.empty(0, dtype=np.intp)
+        place = self._warm(last)
+        if saved is not None:
+            place = Place(saved.arrays["active"], saved.arrays["v"], saved.numbers["noise_var"])
+            stage, turn, subset, near = saved.stage, saved.turn, int(saved.numbers["subset"]), None
+        elif place is not None:
+            stage = ALL_ROWS
+        else:
+            place, near = self._structure(solve, plan.structure, plan.atoms)
+            stage = TENTH if plan.tenth is not None else ALL_ROWS
+        if stage == TENTH:
+            rough = max(tol, _ROUGH)
+            ended = self._rounds(stage, plan.tenth or 1.0, place, near, rough, max_iter, turn, 0)
+            place, near = ended.view.place(_state(ended.solution)), ended.near
+            turn, subset = 0, 0
+        self._rounds(ALL_ROWS, 1.0, place, near, tol, max_iter, turn, subset)
+
+    def _warm(self, last: Regression | None) -> Place | None:
+        """Where an earlier fit ended, in the unit of these targets."""
+        if last is None or last.size != self.atoms.size or not last.solution.state.active.size:
+            return None
+        ratio = last.posterior.scale / self.units.scale
+        state = _state(last.solution)
+        if not 1e-3 < ratio < 1e3:
+            return None
+        order = np.argsort(self.atoms.index[state.active], kind="stable")  # that of a posterior
+        v = last.posterior.prior_variance / last.posterior.norm**2
+        return Place(state.active[order], v * ratio**2, state.noise_var * ratio**2)
+
+    def _structure(
+        self, solve: Solve, fraction: float, indices: IndexArray
+    ) -> tuple[Place, IndexArray]:
+        """An ordinary fit of some rows and atoms, in memory."""
+        self.journey.watch.stage(STRUCTURE)
+        X, t, weights = gather(self.rows, fraction, _SEED)
+        atoms = self.atoms.restrict(indices)
+        design = make_design(atoms, X, self.journey.budget.memory)
+        quad = DesignQuadratic(design, t, weights, self.center, self.units.before)
+        view = self.view(quad, indices)
+        solution = solve(view.problem, None)
+        self._good = solution, view, quad
+        state = _state(solution)
+        _, statistics = certify(view.problem, state, solution.noise)
+        close = rounds.candidates(view.problem, state, statistics, *rounds.NEAR)
+        place = view.place(state)
+        if solution.status in (Status.COLLAPSED, Status.NOISE_FLOOR):
+            place = Place(place.active[:0], place.v[:0], view.problem.noise().var)
+        return place, indices[close]
+
+    def _rounds(
+        self,
+        stage: str,
+        fraction: float,
+        place: Place,
+        near: IndexArray | None,
+        tol: float,
+        max_iter: int,
+        turn: int,
+        subset: int,
+    ) -> Ended:
+        watch = self.journey.watch
+        watch.stage(stage)
+        views = _Views(self, self.rows.mapped(Chosen(fraction, _SEED)), place.active.size)
+
+        def keep(screened: Screened) -> None:
+            here = screened.place
+            numbers = {"noise_var": here.noise_var, "subset": float(screened.subset)}
+            self.journey.keep(stage, screened.turn, numbers, {"active": here.active, "v": here.v})
+            noise = screened.view.problem.noise()._replace(var=here.noise_var)
+            found, certificate = screened.state, screened.certificate
+            status, turns = Status.INTERRUPTED, screened.turn
+            interrupted = Solution(found, noise, status, certificate, False, turns)
+            self._good = interrupted, screened.view, views.quad
+
+        ended = rounds.solve(
+            views,
+            place,
+            tol=tol,
+            max_iter=max_iter,
+            near=near,
+            turn=turn,
+            subset=subset,
+            report=watch.screened,
+            keep=keep,
+        )
+        certificate = replace(ended.solution.certificate, fraction=views.fraction)
+        solution = replace(ended.solution, certificate=certificate)
+        self._good = solution, ended.view, views.quad
+        return replace(ended, solution=solution)
+
+
+@dataclass
+class _Views:
+    """The dictionary as subsets, each of which fits into memory beside the active atoms."""
+
+    fit: _Fit
+    rows: Rows
+    active: int  # about as many atoms will be active
+    count: int = field(init=False)
+    _universe: IndexArray = field(init=False)
+    _last: tuple[int, View, RowQuadratic] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        M, screened = self.fit.atoms.size, self.fit.journey.screened
+        # One in so many atoms, the same ones always.
+        self._universe = np.flatnonzero(Chosen(screened, _SEED).draws(0, M) < screened)
+        if not self._universe.size:
+            self._universe = np.arange(min(M, 1))
+        size = self.fit.journey.budget.subset(self.active + rounds.POOL)
+        self.count = -(-self._universe.size // size)
+
+    @property
+    def fraction(self) -> float:
+        """Part of the atoms that is screened."""
+        return self._universe.size / self.fit.atoms.size
+
+    @property
+    def quad(self) -> RowQuadratic:
+        """The quadratic of the last view."""
+        assert self._last is not None
+        return self._last[2]
+
+    def view(self, subset: int, active: IndexArray) -> View:
+        """The problem of the active atoms and those of a subset.
+
+        Parameters
+        ----------
+        subset : int
+            Which one.
+        active : ndarray of int
+            Active atoms.
+
+        Returns
+        -------
+        View
+            The last one again where it will do: it has kept its columns of G.
+        """
+        last = self._last
+        if last is not None and last[0] == subset and np.isin(active, last[1].atoms).all():
+            return last[1]
+        self._last = None
+        indices = np.union1d(self._universe[subset :: self.count], active)
+        quad = self.fit.quadratic(self.rows, indices, np.searchsorted(indices, active))
+        known = None if self.count == 1 else self._universe.size
+        view = self.fit.view(quad, indices, known)
+        self._last = subset, view, quad
+        return view
+
+    def few(self, atoms: IndexArray) -> View:
+        """The problem of some atoms, all of G in one pass.
+
+        Parameters
+        ----------
+        atoms : ndarray of int
+            The atoms, ascending.
+
+        Returns
+        -------
+        View
+            Their problem.
+        """
+        quad = self.fit.quadratic(self.rows, atoms, np.arange(atoms.size))
+        return self.fit.view(quad, atoms, self._universe.size)
+
+
+def _state(solution: Solution) -> State:
+    assert isinstance(solution.state, State)
+    return solution.state
