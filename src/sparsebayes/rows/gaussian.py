@@ -77,6 +77,7 @@ class Products:
         weighted, root = block.y * ones[:, None], np.sqrt(ones)
         left = np.empty((1 + T + k, 0))
         products, second = np.zeros((1 + T + k, M)), np.zeros(M)
+        found = np.empty_like(products)
         gram = np.zeros((M, M) if every else (0, M))
         cells = max(TILE_CELLS, M * M) if every else TILE_CELLS
         for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
@@ -85,9 +86,9 @@ class Products:
             left[0] = ones[rows]
             left[1 : 1 + T] = weighted[rows].T
             if k:
-                np.take(phi.T, self.chosen, axis=0, out=left[1 + T :])
-                left[1 + T :] *= ones[rows]
-            products += left @ phi
+                np.multiply(phi[:, self.chosen].T, ones[rows], out=left[1 + T :])
+            np.matmul(left, phi, out=found)
+            products += found
             if every:  # a product with itself takes half the time
                 if block.weights is not None:
                     phi *= root[rows, None]
