@@ -184,6 +184,23 @@ def test_constant_targets_and_void_atoms():
         assert_allclose(found.log_marginal_likelihood_, want.log_marginal_likelihood_)
 
 
+def test_kernels_far_from_the_rows_seen_so_far_wait_for_theirs():
+    """Of sorted rows the first are so far from most centers that float64 holds no square there."""
+    line = np.linspace(-10, 10, 300)[:, None]
+    t = np.sin(line[:, 0]) + 0.1 * RNG.normal(size=300)
+    for dictionary in (
+        Kernel("rbf", gamma=2.9, centers=line[::6]),
+        Linear() + Kernel("rbf", gamma=2.9, centers=line[::6]),
+    ):
+        model = SparseBayesRegressor(dictionary, prior="bic")
+        values = dictionary.bind(line).evaluate(line[:50])
+        assert ((values.max(axis=0) > 0) & (values.max(axis=0) < 1e-290)).any()
+        whole = clone(model).fit(line, t)
+        assert_equal_models(grown(model, [50, 100, 200], line, t), whole, rows=line)
+    with pytest.raises(ValueError, match="give X in other units"):
+        SparseBayesRegressor().partial_fit(X * [1e-300, 1.0, 1.0], Y)
+
+
 # merge
 
 

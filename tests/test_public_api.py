@@ -67,7 +67,7 @@ def test_every_parameter_and_method_is_documented(name):
     fitted = [a for a in vars(model) if a.endswith("_") and not a.startswith("_")]
     for attribute in fitted:
         assert attribute in text, f"{name}.{attribute} is not documented"
-    methods = ["sample_y"]
+    methods = ["sample_y", "partial_fit", "merge"]
     if classifier:
         methods = ["predict_proba", "predict_log_proba", "decision_function"]
     for method in ("fit", "predict", "predict_distribution", "save", *methods):

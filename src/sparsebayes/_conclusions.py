@@ -25,9 +25,17 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Start = tuple[IndexArray, FloatArray, float]  # active atoms, their variances, noise variance
 
-__all__ = ["Regression", "Start", "Units", "check_norms", "conclude", "in_units"]
+__all__ = [
+    "SMALLEST_NORM",
+    "Regression",
+    "Start",
+    "Units",
+    "check_norms",
+    "conclude",
+    "in_units",
+]
 
-_SMALLEST_NORM, _LARGEST_NORM = 1e-290, 1e290
+SMALLEST_NORM, _LARGEST_NORM = 1e-290, 1e290
 
 
 @dataclass(frozen=True)
@@ -181,7 +189,7 @@ def conclude(
 
 def check_norms(quad: CenteredQuadratic) -> None:
     norms = quad.norm[quad.norm != 0]
-    if norms.size and not (norms.min() >= _SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
+    if norms.size and not (norms.min() >= SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
         raise OutOfRange(
             f"the atoms have values of size {norms.min():.0e} to {norms.max():.0e}, which leave "
             "the range of float64: give X in other units."

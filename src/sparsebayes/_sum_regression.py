@@ -3,13 +3,27 @@
 from collections.abc import Callable
 from typing import Any
 
-from sparsebayes._conclusions import Regression, Start, check_norms, conclude, in_units
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes._conclusions import (
+    SMALLEST_NORM,
+    Regression,
+    Start,
+    check_norms,
+    conclude,
+    in_units,
+)
 from sparsebayes._samples import check_total_weight, hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries.kernels import KernelAtoms
+from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.sufficient import SufficientQuadratic, SufficientStatistics
+
+FloatArray = NDArray[np.float64]
 
 __all__ = ["regress_sums"]
 
@@ -58,7 +72,13 @@ def regress_sums(
     units = in_units(shift, scale, nothing, noise_variance, noise_prior)
     with one_blas_thread():
         quad = SufficientQuadratic(
-            statistics, units.shift, units.scale, constant, fit_intercept, units.before
+            statistics,
+            units.shift,
+            units.scale,
+            constant,
+            fit_intercept,
+            units.before,
+            _least_norms(atoms),
         )
         check_norms(quad)
         hyperprior = resolve_prior(prior, dictionary, total, int((quad.diag > 0).sum()))
@@ -75,3 +95,13 @@ def regress_sums(
         fit_intercept=fit_intercept,
         single=single,
     )
+
+
+def _least_norms(atoms: Atoms) -> float | FloatArray:
+    """Norms below which atoms are none: kernels, whose rows may be yet to come, can be so small."""
+    if isinstance(atoms, UnionAtoms):
+        least = np.zeros(atoms.size)
+        for part, columns in zip(atoms.parts, atoms.columns, strict=True):
+            least[columns] = _least_norms(part)
+        return least
+    return SMALLEST_NORM if isinstance(atoms, KernelAtoms) else 0.0

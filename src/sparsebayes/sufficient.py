@@ -257,6 +257,8 @@ class SufficientQuadratic(CenteredQuadratic):
         Whether an intercept with a flat prior is integrated out.
     noise_prior : InverseGamma, LogGamma or None, default=None
         Prior of the noise variance.
+    least : float or ndarray of shape (M,), default=0.0
+        Norm below which an atom is none.
 
     Examples
     --------
@@ -278,6 +280,7 @@ class SufficientQuadratic(CenteredQuadratic):
         constant: NDArray[np.bool_],
         center: bool,
         noise_prior: NoisePrior | None = None,
+        least: float | FloatArray = 0.0,
     ) -> None:
         M, total = statistics.size, statistics.total
         unit, target_unit = statistics.unit[:M], statistics.unit[M:]
@@ -289,6 +292,7 @@ class SufficientQuadratic(CenteredQuadratic):
             norm = norm_unless_constant(centered, centered + total * mean**2, total)
         else:
             norm = np.sqrt(centered + self._drift**2)
+        norm[norm * unit < least] = 0.0
         self._inverse = np.divide(1.0, norm, out=np.zeros(M), where=norm > 0)
         factor = np.where(constant, 0.0, target_unit / scale)
         target_mean = (statistics.reference[M:] - shift / target_unit) + statistics.mean[M:]
