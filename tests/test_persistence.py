@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import stat
@@ -264,3 +265,28 @@ def test_places_that_cannot_be_read_or_written(tmp_path):
         save(fitted(*MODELS["rbf"]), tmp_path)
     with pytest.raises(FileNotFoundError):
         save(fitted(*MODELS["rbf"]), tmp_path / "nowhere" / "a.model")
+
+
+def tell(found):
+    return None
+
+
+def test_what_belongs_to_one_run_is_not_stored(tmp_path):
+    kept, path = tmp_path / "fit.checkpoint", tmp_path / "sinc.model"
+    model = RVR(gamma=0.1, memory="200MB", checkpoint=kept, resume=True, callback=tell)
+    model.set_params(on_interrupt="return", screened=0.5).fit(SINC.X, SINC.y)
+    save(model, path)
+    same = load(path)
+    assert (same.checkpoint, same.resume, same.callback) == (None, False, None)
+    assert (same.memory, same.on_interrupt, same.screened) == ("200MB", "return", 0.5)
+    assert same.certificate_ == model.certificate_
+    np.testing.assert_array_equal(same.predict(SINC.X), model.predict(SINC.X))
+    with zipfile.ZipFile(path) as archive:
+        assert b"checkpoint" not in archive.read("model.json")
+
+
+def test_the_fraction_of_a_certificate_is_stored(tmp_path):
+    model = RVR(gamma=0.1).fit(SINC.X, SINC.y)
+    model.certificate_ = dataclasses.replace(model.certificate_, fraction=0.25)
+    model.save(tmp_path / "part.model")
+    assert load(tmp_path / "part.model").certificate_.fraction == 0.25

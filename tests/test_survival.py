@@ -1,0 +1,333 @@
+"""Long fits survive: kill -9, Ctrl-C, a callback that stops them, chunks that break under way."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, load
+from sparsebayes.checkpoints import CheckpointError
+from sparsebayes.dictionaries import Kernel
+from sparsebayes.problem import Status
+from sparsebayes.rows import ChunkError
+
+N, M = 8000, 900
+MEMORY = "64MiB"  # too little for the Gram matrix of all atoms: screens and rounds
+KINDS = ("regression",)
+FRESH = np.random.default_rng(1).uniform(-4, 4, (300, 2))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data in files: X, and y of both kinds."""
+    home = tmp_path_factory.mktemp("survival")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-4, 4, (N, 2))
+    f = np.sin(1.5 * X[:, 0]) * np.cos(2 * X[:, 1])
+    np.save(home / "X.npy", X)
+    np.save(home / "regression.npy", f + rng.normal(0, 0.3, N))
+    np.save(
+        home / "classification.npy", np.where(rng.uniform(size=N) < 1 / (1 + np.exp(-4 * f)), 1, 0)
+    )
+    return home
+
+
+def read(folder, kind):
+    return np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / f"{kind}.npy", mmap_mode="r")
+
+
+def estimator(X, kind="regression", **settings):
+    estimators = {"regression": SparseBayesRegressor, "classification": SparseBayesClassifier}
+    dictionary = Kernel("rbf", gamma=1.0, centers=np.array(X[:M]) + 0.01)
+    return estimators[kind](dictionary, **{"memory": MEMORY} | settings)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(folder):
+    """What fits find that nothing happens to."""
+    found = {}
+    for kind in KINDS:
+        X, y = read(folder, kind)
+        found[kind] = estimator(X, kind).fit(X, y)
+        assert found[kind].converged_
+    return found
+
+
+def answers(model):
+    X = FRESH
+    if hasattr(model, "feature_names_in_"):
+        X = pytest.importorskip("pandas").DataFrame(X, columns=model.feature_names_in_)
+    if hasattr(model, "classes_"):
+        return model.predict_proba(X)
+    return np.concatenate(model.predict(X, return_std=True))
+
+
+def assert_same(model, expected):
+    np.testing.assert_allclose(answers(model), answers(expected), rtol=0, atol=1e-8)
+    evidence = expected.log_marginal_likelihood_
+    assert abs(model.log_marginal_likelihood_ - evidence) <= 1e-8 * abs(evidence)
+    np.testing.assert_array_equal(model.relevance_, expected.relevance_)
+    assert model.converged_
+    assert model.certificate_.holds(model.tol)
+    assert model.certificate_.fraction == 1
+    np.testing.assert_allclose(
+        model.certificate_.max_curvature, expected.certificate_.max_curvature, rtol=1e-6
+    )
+
+
+CHILD = """
+import json, os, signal, sys, warnings
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from test_survival import estimator, read
+
+settings = json.loads(sys.argv[2])
+name, at, output = settings.pop("signal"), settings.pop("at"), settings.pop("output")
+folder, kind = Path(settings.pop("folder")), settings.pop("kind")
+
+def act(found):
+    if found.screens == at:
+        os.kill(os.getpid(), getattr(signal, name))
+
+X, y = read(folder, kind)
+if name is not None:
+    settings["callback"] = act
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    model = estimator(X, kind, **settings).fit(X, y)
+model.save(output)
+print(json.dumps([model.solution_.status.name, [str(one.message) for one in caught]]))
+"""
+
+
+def start(folder, output, kind="regression", *, signal=None, at=0, **settings):
+    """Begin a fit in a process of its own."""
+    given = {"folder": str(folder), "output": str(output), "kind": kind, "signal": signal, "at": at}
+    given |= {
+        name: str(value) if name == "checkpoint" else value for name, value in settings.items()
+    }
+    command = [sys.executable, "-c", CHILD, os.path.dirname(__file__), json.dumps(given)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(child):
+    """Wait for a process; gives how it ended and what it printed."""
+    try:
+        out, err = child.communicate(timeout=240)
+    finally:
+        child.kill()
+    return child.returncode, out, err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_goes_on_after_kill_9(folder, undisturbed, tmp_path, kind):
+    kept, output = tmp_path / "fit.checkpoint", tmp_path / "fit.model"
+    # It dies when a screen is done and nobody has been told what it found.
+    child = start(folder, output, kind, signal="SIGKILL", at=2, checkpoint=kept)
+    code, _, err = finish(child)
+    assert code == -signal.SIGKILL, err
+    assert not output.exists()
+    assert kept.stat().st_size < 10_000
+    code, out, err = finish(start(folder, output, kind, checkpoint=kept, resume=True))
+    assert code == 0, err
+    assert json.loads(out) == ["CONVERGED", []]
+    assert_same(load(output), undisturbed[kind])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_a_fit_goes_on_whenever_it_was_killed(folder, undisturbed, tmp_path):
+    kept, output = tmp_path / "fit.checkpoint", tmp_path / "fit.model"
+    for delay in (0.0, 0.3):  # after a checkpoint was written
+        before = kept.stat().st_mtime_ns if kept.exists() else None
+        child = start(folder, output, checkpoint=kept, resume=True)
+        while child.poll() is None:
+            if kept.exists() and kept.stat().st_mtime_ns != before:
+                time.sleep(delay)
+                child.kill()
+                break
+            time.sleep(0.005)
+        finish(child)
+    code, out, err = finish(start(folder, output, checkpoint=kept, resume=True))
+    assert code == 0, err
+    assert json.loads(out) == ["CONVERGED", []]
+    assert_same(load(output), undisturbed["regression"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_an_interrupt_returns_the_last_good_model_where_that_was_asked_for(
+    folder, undisturbed, tmp_path
+):
+    kept, output = tmp_path / "fit.checkpoint", tmp_path / "fit.model"
+    child = start(folder, output, signal="SIGINT", at=2, checkpoint=kept, on_interrupt="return")
+    code, out, err = finish(child)
+    assert code == 0, err
+    status, warned = json.loads(out)
+    assert status == "INTERRUPTED"
+    assert len(warned) == 1
+    assert "interrupted" in warned[0]
+    model = load(output)
+    assert not model.converged_
+    assert model.certificate_.max_gain > 1e-6
+    np.testing.assert_allclose(answers(model), answers(undisturbed["regression"]), atol=0.2)
+    code, _, err = finish(start(folder, output, checkpoint=kept, resume=True))
+    assert code == 0, err
+    assert_same(load(output), undisturbed["regression"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+def test_an_interrupt_is_an_interrupt_otherwise(folder, tmp_path):
+    child = start(folder, tmp_path / "fit.model", signal="SIGINT", at=1)
+    code, _, err = finish(child)
+    assert code in (-signal.SIGINT, 130, 1)
+    assert "KeyboardInterrupt" in err
+    assert not (tmp_path / "fit.model").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_callback_stops_a_fit_like_an_interrupt(folder, undisturbed, tmp_path, kind):
+    X, y = read(folder, kind)
+    kept, seen = tmp_path / "fit.checkpoint", []
+
+    def stop(found):
+        seen.append(found)
+        return found.screens == 2
+
+    model = estimator(X, kind, checkpoint=kept, callback=stop)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "posterior_")
+    model.set_params(on_interrupt="return")
+    with pytest.warns(ConvergenceWarning, match="the fit was interrupted"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    assert not model.converged_
+    assert np.isfinite(answers(model)).all()
+    assert [found.screens for found in seen[-2:]] == [1, 2]
+    assert seen[-1].n_rows == N
+    assert seen[-1].atoms > 10
+    assert seen[-1].max_gain > 0
+    model.set_params(callback=None, resume=True).fit(X, y)
+    assert_same(model, undisturbed[kind])
+
+
+def test_interrupted_before_all_rows_were_seen_nothing_is_certain(folder):
+    X, y = read(folder, "regression")
+    model = estimator(X, callback=lambda found: found.screens == 1, on_interrupt="return")
+    with pytest.warns(ConvergenceWarning, match="the fit was interrupted"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    assert not model.converged_
+
+
+def test_interrupted_before_there_is_a_model_it_is_an_interrupt(folder):
+    X, y = read(folder, "regression")
+    model = estimator(X, callback=lambda found: True, on_interrupt="return")
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+
+
+def test_a_fit_that_is_done_is_resumed_at_once(folder, undisturbed, tmp_path):
+    X, y = read(folder, "regression")
+    kept, seen = tmp_path / "fit.checkpoint", []
+    model = estimator(X, checkpoint=kept).fit(X, y)
+    assert_same(model, undisturbed["regression"])
+    model.set_params(resume=True, memory="80MiB", tol=1e-7, callback=seen.append).fit(X, y)
+    assert seen[-1].screens == 1
+    assert_same(model, undisturbed["regression"])
+
+
+@pytest.mark.parametrize("change", ["targets", "inputs", "dictionary", "prior", "rows", "centers"])
+def test_a_checkpoint_of_another_fit_is_refused(folder, tmp_path, change):
+    X, y = read(folder, "regression")
+    kept = tmp_path / "fit.checkpoint"
+    model = estimator(X, checkpoint=kept, callback=lambda found: found.screens == 2)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    model.set_params(resume=True)
+    X, y = np.array(X), np.array(y)
+    if change == "targets":
+        y[5] += 1.0
+    elif change == "inputs":
+        X[5] += 1.0
+    elif change == "dictionary":
+        model.set_params(dictionary=Kernel("rbf", gamma=1.1, centers=model.dictionary.centers))
+    elif change == "prior":
+        model.set_params(prior="bic")
+    elif change == "rows":
+        X, y = X[:-1], y[:-1]
+    else:
+        centers = model.dictionary.centers.copy()
+        centers[3, 1] += 0.1
+        model.set_params(dictionary=Kernel("rbf", gamma=1.0, centers=centers))
+    before = kept.read_bytes()
+    with pytest.raises(CheckpointError, match="another fit .*resume=False") as caught:
+        model.fit(X, y)
+    assert "\n" not in str(caught.value)
+    assert kept.read_bytes() == before
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_fit(folder, tmp_path):
+    X, y = read(folder, "regression")
+    seen = []
+    model = estimator(X, checkpoint=tmp_path / "missing" / "fit", callback=seen.append)
+    with pytest.raises(CheckpointError, match="no such folder"):
+        model.fit(X, y)
+    assert seen == []
+
+
+# ------------------------------------------------------------------------ chunks that break
+
+
+def damage(path, frame, how):
+    """Damage one file of a folder."""
+    if how == "missing value":
+        frame = frame.copy()
+        frame.loc[7, "b"] = np.nan
+    elif how == "missing column":
+        frame = frame.drop(columns="b")
+    elif how == "text":
+        frame = frame.assign(b="five")
+    elif how == "gone":
+        path.unlink()
+        return
+    elif how == "truncated":
+        path.write_bytes(path.read_bytes()[:-100])
+        return
+    frame.to_parquet(path, index=False)
+
+
+@pytest.mark.parametrize("how", ["missing value", "missing column", "text", "gone", "truncated"])
+def test_a_chunk_that_breaks_is_named_and_the_checkpoint_stays(folder, undisturbed, tmp_path, how):
+    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    X, y = read(folder, "regression")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    for part in range(4):
+        rows = frame[2000 * part : 2000 * (part + 1)].reset_index(drop=True)
+        rows.to_parquet(parts / f"part-{part}.parquet", index=False)
+    broken = parts / "part-2.parquet"
+    shutil.copy(broken, tmp_path / "whole.parquet")
+    harmed = []
+
+    def harm(found):
+        if found.screens == 2 and not harmed:
+            harmed.append(found)
+            damage(broken, pd.read_parquet(tmp_path / "whole.parquet"), how)
+
+    kept = tmp_path / "fit.checkpoint"
+    model = estimator(X, checkpoint=kept, callback=harm)
+    with pytest.raises(ChunkError, match=r"^chunk \d+ \(.*part-2.parquet\): ") as caught:
+        model.fit(parts, "y")
+    assert "\n" not in str(caught.value)
+    shutil.copy(tmp_path / "whole.parquet", broken)
+    model.set_params(callback=None, resume=True).fit(parts, "y")
+    assert_same(model, undisturbed["regression"])
