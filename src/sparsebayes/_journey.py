@@ -11,6 +11,7 @@ from sparsebayes._memory import Budget
 from sparsebayes.checkpoints import Checkpoint, Saved, fingerprint, sketch
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.progress import Watch
+from sparsebayes.rows.blocks import Chosen
 from sparsebayes.rows.summary import Summary
 
 FloatArray = NDArray[np.float64]
@@ -20,6 +21,7 @@ __all__ = ["ALL_ROWS", "STRUCTURE", "TENTH", "Journey", "Sampling", "sampling"]
 
 STRUCTURE, TENTH, ALL_ROWS = "structure in a sample", "a tenth of the rows", "all rows"
 
+_SEED = 1  # of the atoms that are screened, where not all are
 _STRUCTURE = 0.01, 10_000, 20_000  # fraction of the rows, at least and at most, that comes first
 _TENTH = 0.1, 1_000_000  # the next step; left out where it is less than three times the first
 
@@ -70,20 +72,43 @@ class Journey:
         if self.checkpoint is None:
             return None
         facts: dict[str, Any] = {"rows": summary.n, "weight": summary.weight}
-        if summary.inputs is not None:
-            facts |= {
-                "inputs": sketch(summary.inputs.mean),
-                "spread": sketch(summary.inputs.variance),
-            }
-        if summary.targets is not None:
-            facts |= {"targets": sketch(summary.targets.mean)}
+        for name, moments in (("inputs", summary.inputs), ("targets", summary.targets)):
+            if moments is not None:
+                spread = np.sqrt(moments.variance)
+                # Means beside spreads: one that is zero but for rounding tells nothing.
+                facts[f"mean of {name}"] = sketch(np.concatenate([moments.mean, spread]))
+                facts[f"spread of {name}"] = sketch(spread)
         if summary.labels is not None:
-            facts |= {"labels": [str(label) for label in summary.labels.classes[:100].tolist()]}
-        values = [np.asarray(value) for value in atoms.to_spec()[1].values()]
-        facts |= {"atoms": atoms.size}
-        facts |= {"dictionary": [sketch(value) for value in values if value.dtype.kind in "fiu"]}
+            facts["labels"] = [str(label) for label in summary.labels.classes[:100].tolist()]
+            facts["rows of labels"] = summary.labels.counts[:100].tolist()
+        facts |= {"number of atoms": atoms.size, "atoms": _sketches(atoms, summary)}
         self._print = fingerprint(self.parameters, **facts)
         return self.checkpoint.read(self._print)
+
+    def subsets(self, atoms: int, active: int, columns: int = 1) -> list[IndexArray]:
+        """Divide the atoms to be screened into subsets that fit into memory.
+
+        Parameters
+        ----------
+        atoms : int
+            Number of atoms.
+        active : int
+            About as many will be active, or their columns of G be kept.
+        columns : int, default=1
+            Columns of each atom.
+
+        Returns
+        -------
+        list of arrays of int
+            Atoms of each subset, ascending; the same ones always.
+        """
+        # One in so many atoms, where not all are to be screened.
+        drawn = Chosen(self.screened, _SEED).draws(0, atoms) < self.screened
+        universe = np.flatnonzero(drawn)
+        if not universe.size:
+            universe = np.arange(min(atoms, 1))
+        count = max(1, -(-universe.size // self.budget.subset(active, columns)))
+        return [universe[subset::count] for subset in range(count)]
 
     def keep(
         self, stage: str, turn: int, numbers: Mapping[str, float], arrays: Mapping[str, Any]
@@ -102,6 +127,18 @@ class Journey:
         if self.checkpoint is not None:
             saved = Saved(stage, turn, dict(numbers), dict(arrays))
             self.checkpoint.write(self._print, saved)
+
+
+def _sketches(atoms: Atoms, summary: Summary) -> list[list[float]]:
+    """What tells atoms from others: their numbers, or their values where these are not known."""
+    try:
+        values = [np.asarray(value) for value in atoms.to_spec()[1].values()]
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        if summary.inputs is None:
+            return []
+        mean, spread = summary.inputs.mean, np.sqrt(summary.inputs.variance)
+        values = [np.asarray(atoms.evaluate(np.stack([mean, mean + spread, mean - spread])))]
+    return [sketch(value) for value in values if value.dtype.kind in "fiu"]
 
 
 @dataclass(frozen=True)
