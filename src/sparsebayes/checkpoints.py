@@ -41,6 +41,7 @@ _FORMAT = "sparsebayes-checkpoint"
 _FORMAT_VERSION = 1
 _SAME = 1e-9  # sums over rows in other blocks, or by other threads, differ by rounding
 _NAMED = 3  # differences that a message tells
+_LONGEST = 80  # characters of a value that a message shows
 _ANEW = "delete it, or fit with resume=False, to begin anew"
 # What may change from one part of a fit to the next: it changes where a fit ends, not its way.
 _FREE = (
@@ -316,7 +317,11 @@ def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Saved:
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:
     """Name what differs; empty where nothing does."""
     names = [name for name in {**here, **there} if not _same(there.get(name), here.get(name))]
-    told = [f"{name} was {_shown(there, name)}, is {_shown(here, name)}" for name in names[:_NAMED]]
+    told = []
+    for name in names[:_NAMED]:
+        before, now = _shown(there, name), _shown(here, name)
+        short = max(len(before), len(now)) < _LONGEST
+        told.append(f"{name} was {before}, is {now}" if short else f"{name} differs")
     if len(names) > _NAMED:
         told.append(f"and {len(names) - _NAMED} more")
     return "; ".join(told)
@@ -326,7 +331,7 @@ def _shown(values: dict[str, Any], name: str) -> str:
     if name not in values:
         return "not known"
     try:
-        return shortened(repr(decode(values[name])), 60)
+        return shortened(repr(decode(values[name])), _LONGEST)
     except HOSTILE:
         return "something else"
 
