@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import Report, Run, version
-from benchmarks._million_machines import describe, draw, fit_own, read, write
+from benchmarks._million_machines import described, draw, fit_own, read, write
 from benchmarks.predict import peak_rss
 
 KINDS = ("local", "dask threads", "dask cluster")
@@ -77,12 +77,12 @@ def one_fit(problem: str, kind: str, folder: str, threads: int) -> dict[str, Any
     X, y = read(Path(folder), disk=False)
     run = Run()
     with placed(kind, threads, X, y) as (rows, targets, client):
-        run.once(partial(fit_own, problem, rows, targets, memory="1GB"))
+        run.once(partial(fit_own, problem, rows, targets))
         workers = None if client is None else sum(client.run(ready).values())
     probe, _, _ = draw(problem, PROBE_ROWS, [1])
     regression = problem == "regression"
     values = run.result.predict(probe) if regression else run.result.predict_proba(probe)[:, 1]
-    return describe(run.result) | {
+    return described(run.result) | {
         "CPU s": run.cpu,
         "wall s": run.wall,
         "peak MB": peak_rss() / 1e6,

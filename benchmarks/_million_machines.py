@@ -6,6 +6,7 @@ Data are files, written once; a process reads them into memory or, from disk, ma
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -29,6 +30,7 @@ CENTERS = 2000
 GAMMAS = {"regression": 1 / 2.5**2, "classification": 1.0}  # those of `benchmarks.fast2003`
 NOISE_STD = 0.1
 TEST_ROWS = 20_000
+MEMORY = "1GB"  # what our fits may use
 BATCH = 10_000  # rows whose features are in memory at a time, where not all are
 SEEN_BY_SGD = 10**6  # rows: the first guess that scikit-learn's guide gives
 STORED = 8 * CENTERS  # bytes of the features of a row
@@ -156,16 +158,33 @@ def fit_libsvm(problem: str, X: Any, y: Any) -> Any:
     return machine.fit(np.asarray(X), np.asarray(y))
 
 
-def fit_own(problem: str, X: Any, y: Any, **settings: Any) -> Any:
-    """Ours."""
+@dataclass(frozen=True)
+class Own:
+    """One of our models, and how far its fit had come when it was last heard of."""
+
+    model: Any
+    heard: Any
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        return np.asarray(self.model.predict(X))
+
+    def predict_proba(self, X: Any) -> Array:
+        return np.asarray(self.model.predict_proba(X))
+
+
+def fit_own(problem: str, X: Any, y: Any) -> Own:
+    """Ours, always on rows in blocks."""
     sparsebayes = import_module("sparsebayes")
     Kernel = import_module("sparsebayes.dictionaries").Kernel
     kinds = {
         "regression": sparsebayes.SparseBayesRegressor,
         "classification": sparsebayes.SparseBayesClassifier,
     }
+    heard: deque[Any] = deque(maxlen=1)
     atoms = Kernel("rbf", gamma=GAMMAS[problem], centers=CENTERS)
-    return kinds[problem](atoms, prior="flat", random_state=0, **settings).fit(X, y)
+    settings = {"prior": "flat", "random_state": 0, "memory": MEMORY}
+    model = kinds[problem](atoms, callback=heard.append, **settings).fit(X, y)
+    return Own(model, heard[0])
 
 
 @dataclass(frozen=True)
@@ -179,7 +198,7 @@ class Machine:
 
 
 MACHINES = {
-    "sparsebayes": Machine(partial(fit_own, memory="1GB"), own=True),
+    "sparsebayes": Machine(fit_own, own=True),
     "Nystroem + Ridge": Machine(fit_stored, ("regression",), STORED),
     "Nystroem + Ridge, batches": Machine(fit_normal_equations, ("regression",)),
     "Nystroem + logistic": Machine(fit_stored, ("classification",), STORED),
@@ -220,19 +239,20 @@ def vectors(model: Any) -> int:
     """Kernels that a prediction evaluates."""
     if isinstance(model, Featured):
         return len(model.features.components_)
-    return len(model.support_) if hasattr(model, "support_") else len(model.relevance_)
+    return len(model.model.relevance_ if isinstance(model, Own) else model.support_)
 
 
-def describe(model: Any) -> dict[str, Any]:
+def described(own: Own) -> dict[str, Any]:
     """What is known of one of our fits."""
-    certificate = model.certificate_
+    certificate = own.model.certificate_
     return {
-        "passes": model.n_passes_,
+        "passes": own.heard.passes,
+        "screens": own.heard.screens,
         "max gain": certificate.max_gain,
         "gradient": certificate.gradient_norm,
         "curvature": certificate.max_curvature,
         "fraction": certificate.fraction,
-        "converged": "yes" if model.converged_ else "no",
+        "converged": "yes" if own.model.converged_ else "no",
     }
 
 
@@ -252,4 +272,4 @@ def one_fit(problem: str, name: str, folder: str, disk: bool) -> dict[str, Any]:
     }
     for kind, values in losses(problem, run.result).items():
         found[kind] = None if values is None else values.tolist()
-    return found | (describe(run.result) if MACHINES[name].own else {})
+    return found | (described(run.result) if isinstance(run.result, Own) else {})

@@ -50,6 +50,7 @@ COLUMNS = {
     "peak MB": ".0f",
     "at first": ".0f",
     "passes": "d",
+    "screens": "d",
     "kernels": "d",
     "RMSE": ".5f",
     "error %": ".2f",
