@@ -4,6 +4,7 @@ import copy
 import pickle
 from functools import partial
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +20,7 @@ from sparsebayes.dictionaries import Bias, Kernel, Linear, Wavelet
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.hyperpriors import Gamma
 from sparsebayes.likelihoods import Gaussian
+from sparsebayes.rows import Chunks
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-5, 5, (90, 3))
@@ -450,9 +452,57 @@ def test_rows_of_no_weight():
     assert small.partial_fit(X[9:], Y[9:]).converged_
 
 
+def test_rows_that_are_read(tmp_path):
+    """All kinds of rows that fit takes, one after the other, in one model."""
+    np.save(tmp_path / "x.npy", X[:40])
+    frame = pd.DataFrame(np.c_[X, Y][40:60], columns=["a", "b", "c", "y"])
+    frame.to_parquet(tmp_path / "some.parquet")
+    model = SparseBayesRegressor(KERNEL)
+    model.partial_fit(np.load(tmp_path / "x.npy", mmap_mode="r"), Y[:40])
+    model.partial_fit(tmp_path / "some.parquet", "y")
+    model.partial_fit(Chunks([(X[60:61], Y[60:61]), (X[61:70], Y[61:70])]))
+    model.partial_fit(da.from_array(X[70:], chunks=(7, 2)), da.from_array(Y[70:], chunks=9))
+    assert model.n_samples_seen_ == 90
+    assert_equal_models(model, SparseBayesRegressor(KERNEL).fit(X, Y))
+    before = pickle.dumps(model)
+    for bad, y, words in (
+        (
+            Chunks([(X[:, :2], Y)]),
+            None,
+            "X has 2 features, but SparseBayesRegressor is expecting 3",
+        ),
+        (Chunks([(X, Y), (X * np.nan, Y)]), None, "chunk 1.*NaN"),
+        (Chunks([(X, TWO)]), None, "y is of 2 columns"),
+        (tmp_path / "none.parquet", "y", "none.parquet"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.partial_fit(bad, y)
+    assert pickle.dumps(model) == before
+    named = SparseBayesRegressor().partial_fit(tmp_path / "some.parquet", "y")
+    assert_array_equal(named.feature_names_in_, ["a", "b", "c"])
+    frame.rename(columns={"a": "d"}).to_parquet(tmp_path / "other.parquet")
+    with pytest.raises(ValueError, match="named d, b, c, but those of the first rows a, b, c"):
+        named.partial_fit(tmp_path / "other.parquet", "y")
+    named.partial_fit(frame[["a", "b", "c"]], frame["y"])
+    assert named.n_samples_seen_ == 40
+
+
+def test_threads_and_blocks(monkeypatch):
+    many = np.tile(X, (50, 1)) + 0.1 * RNG.normal(size=(4500, 3))
+    t = np.tile(Y, 50)
+    whole = SparseBayesRegressor(KERNEL).partial_fit(many, t)
+    monkeypatch.setattr("sparsebayes.estimators._incremental.cores", lambda: 3)
+    monkeypatch.setattr("sparsebayes._memory._LARGEST_BLOCK", 1000)
+    assert_equal_models(SparseBayesRegressor(KERNEL).partial_fit(many, t), whole, rows=many)
+
+
 def test_too_many_atoms():
     with pytest.raises(ValueError, match="products of 20000 atoms.*use fewer centers"):
         RVR(gamma=0.2, centers=RNG.normal(size=(20_000, 3))).partial_fit(X, Y)
+    centers = RNG.normal(size=(1500, 3))
+    with pytest.raises(ValueError, match="products of 1500 atoms.*set memory"):
+        RVR(gamma=0.2, centers=centers, memory="64MiB").partial_fit(X, Y)
+    RVR(gamma=0.2, centers=centers[:1000], memory="64MiB", prior="bic").partial_fit(X, Y)
 
 
 def test_what_sums_do_not_have():

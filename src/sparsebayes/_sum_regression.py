@@ -33,7 +33,6 @@ def regress_sums(
     atoms: Atoms,
     dictionary: Any,
     *,
-    single: bool,
     fit_intercept: bool,
     prior: Any,
     noise_variance: float | None,
@@ -51,8 +50,6 @@ def regress_sums(
         Atoms that they are of.
     dictionary : Dictionary
         What the atoms were made by.
-    single : bool
-        Whether the user's targets were one-dimensional.
     fit_intercept, prior, noise_variance, noise_prior
         As in the estimators.
     solve : callable
@@ -93,7 +90,7 @@ def regress_sums(
         hyperprior,
         total=total,
         fit_intercept=fit_intercept,
-        single=single,
+        single=statistics.single,
     )
 
 

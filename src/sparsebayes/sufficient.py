@@ -7,7 +7,7 @@ sum is positive, so nothing cancels however large a mean is beside the spread.
 
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class SufficientStatistics:
     but for values whose squares would leave the range of float64.
     """
 
+    single: bool  # whether targets are one-dimensional
     rows: int  # of positive weight
     total: float  # sum of weights
     inputs: Columns  # of X
@@ -172,6 +173,7 @@ class Sufficient:
         block = weighted_rows(block)
         if not block.n:
             raise ValueError("sample_weight is zero for every sample: nothing is left to fit.")
+        single = block.y.ndim == 1
         block = block._replace(y=block.y.reshape(block.n, -1))
         M = self.atoms.size
         cells = max(TILE_CELLS, M * min(M, _TILE_ROWS))
@@ -181,6 +183,7 @@ class Sufficient:
                 tame(phi),
                 block.y[rows],
                 None if block.weights is None else block.weights[rows],
+                single,
             )
             for rows, phi in shifted_tiles(self.atoms, np.zeros(M), block, cells)
         )
@@ -214,7 +217,7 @@ def weighted_rows(block: Block) -> Block:
 
 
 def _of_tile(
-    X: FloatArray, phi: FloatArray, y: FloatArray, weights: FloatArray | None
+    X: Any, phi: FloatArray, y: FloatArray, weights: FloatArray | None, single: bool
 ) -> SufficientStatistics:
     """Statistics of rows whose atoms are known."""
     Z = np.concatenate([phi, y], axis=1)
@@ -236,7 +239,15 @@ def _of_tile(
     if weights is not None:
         Z *= np.sqrt(w)[:, None]
     return SufficientStatistics(
-        len(Z), total, moments(X, weights), moments(y, weights), unit, reference, mean, Z.T @ Z
+        single,
+        len(Z),
+        total,
+        moments(X, weights),
+        moments(y, weights),
+        unit,
+        reference,
+        mean,
+        Z.T @ Z,
     )
 
 

@@ -7,24 +7,27 @@ from functools import partial
 from typing import Any, ParamSpec, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
 from sparsebayes._conclusions import Regression
 from sparsebayes._counting import is_bound
 from sparsebayes._kernel_report import relevance_of
+from sparsebayes._memory import Budget, resolve_memory
 from sparsebayes._sameness import first_difference, same
-from sparsebayes._samples import weights_of_some
+from sparsebayes._samples import check_total_weight, weights_of_some
 from sparsebayes._settings import check_settings
 from sparsebayes._sum_regression import regress_sums
-from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import STORED_BYTES
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.estimators._base import Fitting, seeded
+from sparsebayes.estimators._streaming import open_rows
 from sparsebayes.kernel_learning import learns
 from sparsebayes.problem import Solution
-from sparsebayes.rows.blocks import Block
-from sparsebayes.sufficient import Sufficient, SufficientStatistics
+from sparsebayes.rows.blocks import Rows
+from sparsebayes.rows.dask_rows import is_dask
+from sparsebayes.rows.local import LocalRows, cores
+from sparsebayes.rows.sources import is_streamed
+from sparsebayes.sufficient import Sufficient, SufficientStatistics, weighted_rows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +49,7 @@ _FREE = (
     "warm_start",
 )
 _ENOUGH = 2  # rows, weights counted, that a fit needs
-_MATRICES = 3  # as large as the statistics, while some are added: old ones, new ones, a product
+_MATRICES = 3  # of all pairs of atoms that each thread holds, and that are held besides
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,6 @@ class Seen:
     dictionary: Any  # as it was then
     atoms: Atoms
     statistics: SufficientStatistics
-    single: bool  # whether targets were one-dimensional
 
 
 def _grows(model: Any) -> bool:
@@ -86,12 +88,12 @@ class Growing(Fitting):
     _seen: Seen | None  # the sums that were accumulated
 
     @_where_rows_add_up
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those seen before, and fit all of them.
 
         The model is the one that `fit` would find on all rows together, however they are divided
         into calls. Rows are not kept: sums over them are, which take 8 M^2 bytes for M atoms, and
-        three times that while some are added. `fit` forgets them, and after it `partial_fit`
+        several times that while some are added. `fit` forgets them, and after it `partial_fit`
         begins anew. Parameters other than those of the dictionary may be changed between calls.
 
         For Gaussian noise, and atoms that do not depend on the data: linear ones, kernels with a
@@ -100,12 +102,12 @@ class Growing(Fitting):
 
         Parameters
         ----------
-        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
-            Inputs of further rows; one is enough.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets.
+        X : array-like, scipy.sparse matrix, or rows to be read, of shape (n_samples, n_features)
+            Inputs of further rows, of all kinds that `fit` takes; one row is enough.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or names of columns
+            Their targets, as in `fit`.
         sample_weight : array-like of shape (n_samples,) or None
-            Their weights, as in `fit`.
+            Their weights, as in `fit`; their sum may be small.
 
         Returns
         -------
@@ -127,25 +129,27 @@ class Growing(Fitting):
         check_settings(self)
         self._refuse_what_sums_do_not_have()
         seen = self._known()
-        dictionary, X, y = self._checked_pair(
-            X, y, multi_output=True, y_numeric=True, ensure_min_samples=1, reset=seen is None
-        )
-        weights = weights_of_some(sample_weight, X.shape[0])
-        targets = np.asarray(y, dtype=np.float64)
-        n_targets = 1 if targets.ndim == 1 else targets.shape[1]
-        if seen is None:
-            atoms = dictionary.bind(X)
-            self._check_atoms(atoms, n_targets)
+        dictionary = self._dictionary()
+        if seen is not None:
+            _check_dictionary(seen, dictionary)
+        if is_dask(X) or is_streamed(X):
+            rows = self._opened_rows(X, y, sample_weight, seen is None)
         else:
-            atoms = seen.atoms
-            self._check_same(seen, targets.ndim == 1, n_targets)
+            _, X, y = self._checked_pair(
+                X, y, multi_output=True, y_numeric=True, ensure_min_samples=1, reset=seen is None
+            )
+            weights = weights_of_some(sample_weight, X.shape[0])
             if weights is not None and not weights.any():
+                if seen is None:
+                    check_total_weight(0.0)
                 return self
-        with one_blas_thread():
-            added = Sufficient(atoms)(Block(X, targets, weights, 0, "the rows given"))
+            rows, _ = open_rows(X, np.asarray(y, dtype=np.float64), weights, self._budget())
+        atoms = self._bound_atoms(dictionary, rows.n_features) if seen is None else seen.atoms
+        added = self._summed(rows, atoms)
         if seen is None:
-            seen = Seen(copy.deepcopy(dictionary), atoms, added, targets.ndim == 1)
+            seen = Seen(copy.deepcopy(dictionary), atoms, added)
         else:
+            _check_targets(seen, added)
             seen = replace(seen, statistics=added.plus(seen.statistics))
         solution = self._refit(seen)
         if solution is not None:
@@ -197,7 +201,7 @@ class Growing(Fitting):
                 f"merge adds sums over rows, and {whose} has none: only partial_fit keeps them, "
                 "and pickles do, but neither fit nor model files."
             )
-        self._check_same(mine, mine.single, mine.statistics.n_targets)
+        _check_dictionary(mine, self._dictionary())
         self._check_twin(other, mine, yours)
         both = mine.statistics.joined(yours.statistics)
         solution = self._refit(replace(mine, statistics=both))
@@ -215,7 +219,6 @@ class Growing(Fitting):
                 seen.statistics,
                 seen.atoms,
                 seen.dictionary,
-                single=seen.single,
                 fit_intercept=bool(self.fit_intercept),
                 prior=self.prior,
                 noise_variance=self.noise_variance,
@@ -248,34 +251,56 @@ class Growing(Fitting):
                 "orthonormal on them; use solver='auto'."
             )
 
-    def _check_atoms(self, atoms: Atoms, n_targets: int) -> None:
+    def _budget(self) -> Budget:
+        return Budget(STORED_BYTES if self.memory is None else resolve_memory(self.memory), cores())
+
+    def _opened_rows(self, X: Any, y: Any, sample_weight: Any, first: bool) -> Rows:
+        """Rows to be read piece by piece, whose inputs are those of the first ones."""
+        rows, names = open_rows(X, y, sample_weight, self._budget())
+        if first:
+            self.n_features_in_ = rows.n_features
+            self.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, dtype=object)
+            return rows
+        if rows.n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        before = getattr(self, "feature_names_in_", None)
+        if names is not None and before is not None and list(names) != list(before):
+            raise ValueError(
+                f"the inputs are named {', '.join(names)}, but those of the first rows "
+                f"{', '.join(before)}."
+            )
+        return rows
+
+    def _bound_atoms(self, dictionary: Any, n_features: int) -> Atoms:
+        """Atoms of a dictionary that asks no more of data than how many inputs there are."""
+        atoms: Atoms = dictionary.bind(np.zeros((1, n_features)))
         if learns(atoms):
             raise ValueError(
                 "parameters of kernels cannot be learned from sums over rows: fit some thousand "
                 "rows first, and give the widths that were found."
             )
-        needed = 8 * _MATRICES * (atoms.size + n_targets) ** 2
-        if needed > STORED_BYTES:
+        memory = self._budget().memory
+        if _MATRICES * 2 * 8 * atoms.size**2 > memory:
             raise ValueError(
-                f"the products of {atoms.size} atoms with each other take {needed:.1e} bytes while "
-                f"rows are added, more than {STORED_BYTES:.1e}: use fewer centers, or give all "
-                "rows to fit."
+                f"the products of {atoms.size} atoms with each other take {8 * atoms.size**2:.1e} "
+                f"bytes, and six times that is more than {memory:.1e}: set memory, use fewer "
+                "centers, or give all rows to fit."
             )
+        return atoms
 
-    def _check_same(self, seen: Seen, single: bool, n_targets: int) -> None:
-        """Refuse rows that do not belong to those seen before."""
-        dictionary = self._dictionary()
-        if not same(dictionary, seen.dictionary):
-            raise ValueError(
-                f"the dictionary has changed since the first rows were seen, in "
-                f"{_named_difference(seen.dictionary, dictionary)}: sums over rows are of its "
-                "atoms. Begin anew with a clone of the model."
-            )
-        if n_targets != seen.statistics.n_targets or single != seen.single:
-            raise ValueError(
-                f"y is {_named_targets(single, n_targets)}, but in the rows seen before it was "
-                f"{_named_targets(seen.single, seen.statistics.n_targets)}."
-            )
+    def _summed(self, rows: Rows, atoms: Atoms) -> SufficientStatistics:
+        """Sums over rows, by as many threads as there is memory for their matrices."""
+        if isinstance(rows, LocalRows):
+            matrices = self._budget().memory // (8 * max(atoms.size, 1) ** 2)
+            most = max(1, matrices // _MATRICES - 1)
+            rows = replace(rows, threads=min(rows.threads, most))
+        found: SufficientStatistics = rows.mapped(weighted_rows).fold(Sufficient(atoms))
+        return found
 
     def _check_twin(self, other: Any, mine: Seen, yours: Seen) -> None:
         """Refuse a model of something else, by the name of what differs."""
@@ -291,7 +316,7 @@ class Growing(Fitting):
             names = getattr(model, "feature_names_in_", None)
             kept["the number of features"] = int(model.n_features_in_)
             kept["the names of features"] = None if names is None else list(names)
-            kept["targets"] = _named_targets(seen.single, seen.statistics.n_targets)
+            kept["targets"] = _named_targets(seen.statistics)
             pairs.append(kept)
         difference = first_difference(*pairs)
         if difference is not None:
@@ -307,5 +332,23 @@ def _named_difference(one: Any, other: Any) -> str:
     return f"the dictionary ({type(one).__name__} and {type(other).__name__})"
 
 
-def _named_targets(single: bool, n_targets: int) -> str:
-    return "one-dimensional" if single else f"of {n_targets} columns"
+def _check_dictionary(seen: Seen, dictionary: Any) -> None:
+    if not same(dictionary, seen.dictionary):
+        raise ValueError(
+            f"the dictionary has changed since the first rows were seen, in "
+            f"{_named_difference(seen.dictionary, dictionary)}: sums over rows are of its atoms. "
+            "Begin anew with a clone of the model."
+        )
+
+
+def _check_targets(seen: Seen, added: SufficientStatistics) -> None:
+    before = seen.statistics
+    if (added.n_targets, added.single) != (before.n_targets, before.single):
+        raise ValueError(
+            f"y is {_named_targets(added)}, but in the rows seen before it was "
+            f"{_named_targets(before)}."
+        )
+
+
+def _named_targets(statistics: SufficientStatistics) -> str:
+    return "one-dimensional" if statistics.single else f"of {statistics.n_targets} columns"

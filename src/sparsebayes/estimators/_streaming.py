@@ -1,22 +1,30 @@
 """Fits of rows that are read piece by piece: from files, from chunks, from other machines."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsebayes._counting import n_kernel_atoms
 from sparsebayes._journey import Journey
+from sparsebayes._latent import Inference
 from sparsebayes._memory import Budget, resolve_memory
+from sparsebayes._row_latent import infer_rows
 from sparsebayes.checkpoints import Checkpoint
 from sparsebayes.design import STORED_BYTES
-from sparsebayes.estimators._base import Fitting
+from sparsebayes.estimators._base import Fitting, seeded
+from sparsebayes.likelihoods import Likelihood
 from sparsebayes.progress import Watch
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.dask_rows import is_dask, open_dask
 from sparsebayes.rows.local import LocalRows, cores
 from sparsebayes.rows.sources import is_streamed, open_source
+from sparsebayes.rows.summary import Summary
 
-__all__ = ["Streaming"]
+FloatArray = NDArray[np.float64]
+
+__all__ = ["Streaming", "open_rows"]
 
 
 class Streaming(Fitting):
@@ -31,13 +39,15 @@ class Streaming(Fitting):
             or self.on_interrupt == "return"
             or self.screened < 1
         )
-        if asked or is_dask(X) or is_streamed(X):
+        mapped = isinstance(X, np.memmap)  # joblib makes these of any array: small ones are arrays
+        if asked or is_dask(X) or (is_streamed(X) and not mapped):
             return True
         shape: tuple[Any, ...] = getattr(X, "shape", ())
         if len(shape) != 2 or not isinstance(shape[0], int):
             return False
-        n = shape[0]
-        return 8 * n * n_kernel_atoms(self._spelled(), n) > STORED_BYTES
+        n, d = shape
+        width = max(n_kernel_atoms(self._spelled(), n), d if mapped else 0)
+        return 8 * n * width > STORED_BYTES
 
     def _opened(
         self, X: Any, y: Any, sample_weight: Any, *, numeric_y: bool
@@ -49,14 +59,7 @@ class Streaming(Fitting):
         if self.checkpoint is not None:
             checkpoint = Checkpoint(self.checkpoint, bool(self.resume))
         watch = Watch(type(self).__name__, int(self.verbose), self.callback, float(self.tol))
-        rows: Rows
-        if is_dask(X):
-            rows = open_dask(X, y, sample_weight, numeric_y=numeric_y)
-            names = rows.feature_names
-        else:
-            source = open_source(X, y, sample_weight, numeric_y=numeric_y)
-            names = source.feature_names
-            rows = LocalRows(source, budget.block_rows(source.n_features), threads)
+        rows, names = open_rows(X, y, sample_weight, budget, numeric_y=numeric_y)
         rows.meter.listen = watch.read
         self.n_features_in_ = rows.n_features
         self.__dict__.pop("feature_names_in_", None)
@@ -65,3 +68,73 @@ class Streaming(Fitting):
         returns = self.on_interrupt == "return"
         parameters = self.get_params()
         return rows, Journey(budget, watch, checkpoint, parameters, returns, float(self.screened))
+
+    def _infer_rows(
+        self,
+        rows: Rows,
+        summary: Summary,
+        dictionary: Any,
+        journey: Journey,
+        likelihood: Likelihood,
+        shared: bool = False,
+        counts: FloatArray | None = None,
+    ) -> Inference:
+        """Fit latent functions of rows; warm if the last fit was one of the same kind."""
+        rng = seeded(0 if self.random_state is None else self.random_state)
+        kind, last = (likelihood.n_latent, shared), getattr(self, "_last", None)
+        warm = self.warm_start and isinstance(last, Inference) and self._last_kind == kind
+        result = infer_rows(
+            rows,
+            summary,
+            dictionary,
+            journey,
+            likelihood=likelihood,
+            shared=shared,
+            counts=counts,
+            fit_intercept=bool(self.fit_intercept),
+            prior=self.prior,
+            solver=self.solver,
+            solve=partial(self._solve_latent, rng, journey.watch),
+            last=last if warm else None,
+            random_state=rng,
+            tol=float(self.tol),
+            max_iter=int(self.max_iter),
+        )
+        self._last, self._last_kind = result, kind
+        journey.watch.close(result.solution)
+        return result
+
+
+def open_rows(
+    X: Any, y: Any, sample_weight: Any, budget: Budget, *, numeric_y: bool = True
+) -> tuple[Rows, tuple[str, ...] | None]:
+    """Rows of what a user has given, wherever they are, and the names of inputs if they have any.
+
+    Parameters
+    ----------
+    X, y, sample_weight : object
+        As given to ``fit``.
+    budget : Budget
+        What may be held of them at a time, and by how many threads.
+    numeric_y : bool, default=True
+        Whether targets are numbers, not labels.
+
+    Returns
+    -------
+    rows : Rows
+        Checked when they are read.
+    names : tuple of str or None
+        Of the columns of X.
+
+    Examples
+    --------
+    >>> rows, names = open_rows([[1.0], [2.0]], [3.0, 4.0], None, Budget(2**30, 1))
+    >>> rows.n_features, names
+    (1, None)
+    """
+    if is_dask(X):
+        scattered = open_dask(X, y, sample_weight, numeric_y=numeric_y)
+        return scattered, scattered.feature_names
+    source = open_source(X, y, sample_weight, numeric_y=numeric_y)
+    rows = LocalRows(source, budget.block_rows(source.n_features), budget.threads)
+    return rows, source.feature_names
