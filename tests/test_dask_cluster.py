@@ -8,12 +8,15 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sparsebayes import SparseBayesRegressor, _journey, _row_regression
+from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.rows import ChunkError, LocalRows
 from sparsebayes.rows.dask_rows import _merged, _of_partition, _opened, open_dask
@@ -36,7 +39,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=0,
             silence_logs=logging.CRITICAL,  # workers that are killed are no news
         ) as cluster,
@@ -191,3 +194,82 @@ def delayed_load(path):
     import dask
 
     return dask.delayed(np.load)(Path(path))
+
+
+# whole fits
+
+
+SINC = sinc(4000, noise=0.1, dim=2, random_state=0)
+
+
+@pytest.fixture
+def in_rounds(monkeypatch):
+    """Several screens even of a few rows and atoms, as of millions of rows."""
+    monkeypatch.setattr(_row_regression, "_FEW_ATOMS", 0)
+    monkeypatch.setattr(_row_regression, "_FEW_PRODUCTS", 0)
+    monkeypatch.setattr(_journey, "_STRUCTURE", (0.1, 200, 200))
+
+
+def machine(centers=100, **parameters):
+    dictionary = Kernel("rbf", gamma=0.16, centers=SINC.X[:centers])
+    return SparseBayesRegressor(dictionary, **parameters)
+
+
+def assert_same_fit(model, other):
+    assert model.converged_
+    assert model.certificate_.max_gain < 1e-6
+    assert_allclose(model.log_marginal_likelihood_, other.log_marginal_likelihood_, rtol=1e-8)
+    for one, two in zip(
+        model.predict(SINC.X, return_std=True), other.predict(SINC.X, return_std=True), strict=True
+    ):
+        assert_allclose(one, two, rtol=1e-8, atol=1e-8)
+
+
+def test_a_fit_on_workers_is_the_fit_here(client):
+    X = da.from_array(SINC.X, chunks=(500, 2))
+    model = machine().fit(X, da.from_array(SINC.y, chunks=500))
+    assert_same_fit(model, machine().fit(SINC.X, SINC.y))
+    lazy = model.predict(X)
+    assert_allclose(lazy.compute(), model.predict(SINC.X), rtol=1e-12)
+
+
+def test_nothing_as_long_as_the_data_returns(client, monkeypatch, in_rounds):
+    X = client.persist(da.from_array(SINC.X, chunks=(500, 2)))
+    y = client.persist(da.from_array(SINC.y, chunks=500))
+    spy = Spy(client, monkeypatch)
+    model = machine(40).fit(X, y)
+    assert model.converged_
+    assert len(spy.sizes) >= 4  # passes
+    # The longest is a sample of a thousand rows, however many there are.
+    assert max(spy.sizes) < 8 * len(SINC.y)
+
+
+class DiesOnce:
+    """A partition whose reading kills the worker, the n-th time that it is read."""
+
+    def __init__(self, folder, n):
+        self.folder, self.n = str(folder), n
+
+    def __call__(self, part):
+        folder = Path(self.folder)
+        (folder / uuid4().hex).touch()
+        if len(list(folder.iterdir())) == self.n:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(
+    client, tmp_path, in_rounds
+):
+    plain = da.from_array(SINC.X, chunks=(500, 2))
+    beside = machine().fit(plain, SINC.y)
+    before = pids_of(client)
+    # Eight partitions, read once in each pass: this is in the middle of the third.
+    X = plain.map_blocks(DiesOnce(tmp_path, 20), meta=np.empty((0, 2)))
+    model = machine().fit(X, SINC.y)
+    assert len(list(tmp_path.iterdir())) > 20
+    client.wait_for_workers(2, timeout=60)
+    assert len(before - pids_of(client)) == 1
+    assert_same_fit(model, beside)
+    assert_array_equal(model.relevance_, beside.relevance_)
+    assert_array_equal(model.weights_, beside.weights_)  # to the last bit
