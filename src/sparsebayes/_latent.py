@@ -19,7 +19,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.kernel_learning import fit_kernels, learns, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.latent_quadratic import LatentQuadratic
+from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import members
@@ -28,7 +28,7 @@ from sparsebayes.solvers.expansion import Point
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
-__all__ = ["Inference", "infer"]
+__all__ = ["Inference", "infer", "posterior_of"]
 
 _SMALLEST_NORM = 1e-140  # its square is not yet lost
 
@@ -133,7 +133,7 @@ def infer(
     assert isinstance(state, State)  # orthonormal atoms have a closed form for Gaussian noise only
     norm = quad.norm[state.active * quad.group]
     return Inference(
-        _posterior(state, quad, counted),
+        posterior_of(state, quad, counted),
         solution,
         solution.log_evidence,
         atoms.size * K,
@@ -164,8 +164,23 @@ def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, cen
     return int(np.count_nonzero(norms))
 
 
-def _posterior(state: State, quad: LatentQuadratic, atoms: Atoms) -> LatentPosterior:
-    """Keep the active columns, in the order of latent functions and then of the dictionary."""
+def posterior_of(state: State, quad: LatentColumns, atoms: Atoms) -> LatentPosterior:
+    """Keep the active columns, in the order of latent functions and then of the dictionary.
+
+    Parameters
+    ----------
+    state : State
+        Active columns.
+    quad : LatentColumns
+        What they are columns of.
+    atoms : Atoms
+        All its atoms.
+
+    Returns
+    -------
+    LatentPosterior
+        What a fitted estimator keeps.
+    """
     group = quad.group
     columns = members(state.active, group)
     v = np.repeat(state.v, group)

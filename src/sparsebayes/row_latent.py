@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.design import make_design
+from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
@@ -122,13 +122,13 @@ class RowLatent:
             return by_kind(self.counts, SOME_ROWS, seed)
         return Chosen(SOME_ROWS / self.n_rows, seed)
 
-    def take(self, rows: Chosen | ByKind) -> Latent:
-        """These rows, in memory."""
+    def take(self, rows: Chosen | ByKind, memory: int = STORED_BYTES) -> Latent:
+        """These rows, in memory; atoms are kept too if they take no more than so many bytes."""
         X, t, weights = gather(self.rows.mapped(rows))
         if weights is not None and not weights.all():
             used = np.flatnonzero(weights)
             X, t, weights = X[used], t[used], weights[used]
-        design = make_design(self.atoms, X)
+        design = make_design(self.atoms, X, memory)
         return Latent(design, t, weights, self.likelihood, self.center, self.shared)
 
     def landscape(self, columns: IndexArray, v: FloatArray) -> "_RowLandscape":

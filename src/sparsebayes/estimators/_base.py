@@ -22,7 +22,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
-from sparsebayes.problem import Progress, Solution, Status
+from sparsebayes.problem import Progress, Report, Solution, Status
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
 from sparsebayes.solvers.expansion import Point
@@ -139,7 +139,7 @@ class Fitting(BaseEstimator):
     def _solve_latent(
         self,
         rng: np.random.RandomState,
-        reporter: "Reporter | None",
+        reporter: Report | None,
         latent: Latent,
         hyperprior: Hyperprior,
         start: Point | None,

@@ -47,7 +47,7 @@ class Streaming(Fitting):
             return False
         n, d = shape
         width = max(n_kernel_atoms(self._spelled(), n), d if mapped else 0)
-        return 8 * n * width > STORED_BYTES
+        return bool(8 * n * width > STORED_BYTES)
 
     def _opened(
         self, X: Any, y: Any, sample_weight: Any, *, numeric_y: bool

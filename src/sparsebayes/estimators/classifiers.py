@@ -1,6 +1,7 @@
 """Classifiers: two classes, or several with one latent function each."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -8,17 +9,21 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from sparsebayes._kernel_report import feature_relevance
+from sparsebayes._kernel_report import feature_relevance, relevance_of
 from sparsebayes._labels import class_weights, plain, separated, shown
+from sparsebayes._latent import Inference
+from sparsebayes._row_latent import Coded
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.estimators._base import Fitting, OnDictionary, OnKernel
+from sparsebayes.estimators._base import OnDictionary, OnKernel
 from sparsebayes.estimators._lazy import lazily
+from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_integrals import plug_in as log_proba_at
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial
 from sparsebayes.predictive import Categorical
+from sparsebayes.rows.summary import summarize
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -28,18 +33,21 @@ __all__ = ["RVC", "SparseBayesClassifier"]
 _BLOCK_CELLS = 2**20  # entries of covariances at a time when predicting: eight megabytes
 
 
-class _Classifier(ClassifierMixin, Fitting):
+class _Classifier(ClassifierMixin, Streaming):
     """What both classifiers do."""
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the atoms that the data support.
 
         Parameters
         ----------
-        X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
-            Inputs; a square matrix where the kernel is "precomputed".
-        y : array-like of shape (n_samples,)
-            Labels of any type that can be sorted; at least two different ones.
+        X : array-like, scipy.sparse matrix, or rows to be read, of shape (n_samples, n_features)
+            Inputs; a square matrix where the kernel is "precomputed". Rows that need not fit in
+            memory: `numpy.memmap`, zarr or HDF5 array, dask array or dataframe, path of parquet
+            files, `sparsebayes.rows.Parquet` or `sparsebayes.rows.Chunks`.
+        y : array-like of shape (n_samples,), or the name of a column
+            Labels of any type that can be sorted; at least two different ones. A name for parquet
+            files, None for chunks.
         sample_weight : array-like of shape (n_samples,) or None
             Weights; a weight of two equals a row given twice, a weight of zero one left out. Every
             class must keep a sample of positive weight.
@@ -50,25 +58,66 @@ class _Classifier(ClassifierMixin, Fitting):
             The fitted estimator.
         """
         check_settings(self)
+        if self._reads_rows(X):
+            return self._fit_rows(X, y, sample_weight)
         dictionary, X, y = self._checked_pair(X, y)
         labels = plain(y)
         check_classification_targets(labels)
         classes, codes = separated(labels)
         weights = self._weights(classes, codes, sample_weight)
-        K = classes.size
-        likelihood: Likelihood = Bernoulli() if K == 2 else Multinomial(K)
-        shared = bool(self.shared) and K > 2
+        likelihood, shared = self._kind(classes)
         result = self._infer(X, codes.astype(np.float64), weights, dictionary, likelihood, shared)
+        relevance = feature_relevance(result.posterior.atoms, X, weights)
+        self._keep_classes(result, classes, likelihood, relevance)
+        self._warn(result.solution)
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        """Fit rows that are read piece by piece."""
+        dictionary = self._dictionary()
+        rows, journey = self._opened(X, y, sample_weight, numeric_y=False)
+        with journey.watch as watch:
+            watch.stage("first look")
+            summary = summarize(rows, numeric_y=False)
+            labels = summary.labels
+            assert labels is not None
+            classes, codes = separated(labels.classes)
+            _check_presence("sample_weight", classes, codes, labels.weights)
+            of_class = class_weights(self.class_weight, classes, codes, labels.weights)
+            rows = rows.mapped(Coded(classes, of_class))
+            if of_class is not None:
+                _check_presence("class_weight", classes, codes, of_class * labels.weights)
+                summary = replace(summarize(rows), labels=labels)
+            likelihood, shared = self._kind(classes)
+            counts = labels.counts.astype(np.float64)
+            result = self._infer_rows(
+                rows, summary, dictionary, journey, likelihood, shared, counts
+            )
+            assert summary.inputs is not None
+            relevance = relevance_of(result.posterior.atoms, summary.inputs.variance)
+            self._keep_classes(result, classes, likelihood, relevance)
+        self._warn(result.solution)
+        return self
+
+    def _kind(self, classes: NDArray[Any]) -> tuple[Likelihood, bool]:
+        """Likelihood of so many classes, and whether they share the variance of each atom."""
+        K = classes.size
+        return (Bernoulli() if K == 2 else Multinomial(K)), bool(self.shared) and K > 2
+
+    def _keep_classes(
+        self,
+        result: Inference,
+        classes: NDArray[Any],
+        likelihood: Likelihood,
+        relevance: FloatArray | None,
+    ) -> None:
         fitted = {
             "classes_": classes,
             "likelihood_": likelihood,
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.solution.state.objective,
         }
-        relevance = feature_relevance(result.posterior.atoms, X, weights)
         self._keep(result.solution, result.posterior, fitted, relevance)
-        self._warn(result.solution)
-        return self
 
     def _weights(
         self, classes: NDArray[Any], codes: IndexArray, sample_weight: ArrayLike | None

@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from sparsebayes._conclusions import Regression, Start
+from sparsebayes._journey import Journey
 from sparsebayes._kernel_report import feature_relevance, relevance_of
+from sparsebayes._latent import Inference
 from sparsebayes._regression import regress
+from sparsebayes._row_latent import Checked
 from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
@@ -28,6 +31,8 @@ from sparsebayes.posterior import Posterior
 from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Report, Solution
 from sparsebayes.quadratic import OrthonormalQuadratic
+from sparsebayes.rows.blocks import Rows
+from sparsebayes.rows.summary import summarize
 from sparsebayes.solvers import joint, orthonormal, sequential, working_set
 
 FloatArray = NDArray[np.float64]
@@ -137,9 +142,7 @@ class _Regressor(RegressorMixin, Growing, Streaming):
         rows, journey = self._opened(X, y, sample_weight, numeric_y=True)
         with journey.watch as watch:
             if likelihood is not None:
-                raise ValueError(
-                    f"likelihood={likelihood!r} needs its data in memory: give X as an array."
-                )
+                return self._fit_latent_rows(rows, dictionary, journey, likelihood)
             rng = seeded(0 if self.random_state is None else self.random_state)
             last = getattr(self, "_last", None)
             result, summary = regress_rows(
@@ -185,18 +188,33 @@ class _Regressor(RegressorMixin, Growing, Streaming):
     ) -> Solution:
         """Fit the latent function of another likelihood, by Laplace's approximation."""
         t = likelihood.check(y)
-        if _is_poisson(likelihood) and not (t if weights is None else t * weights).any():
-            raise ValueError(
-                "y holds no count above zero (with a weight above zero): no rate is small enough "
-                "to be the most probable one."
-            )
+        _check_counts(likelihood, bool((t if weights is None else t * weights).any()))
         result = self._infer(X, t, weights, dictionary, likelihood)
+        relevance = feature_relevance(result.posterior.atoms, X, weights)
+        return self._keep_latent(result, likelihood, relevance)
+
+    def _fit_latent_rows(
+        self, rows: Rows, dictionary: Any, journey: Journey, likelihood: Likelihood
+    ) -> Solution:
+        """The same, of rows that are read piece by piece."""
+        journey.watch.stage("first look")
+        rows = rows.mapped(Checked(likelihood))
+        summary = summarize(rows)
+        assert summary.targets is not None
+        assert summary.inputs is not None
+        _check_counts(likelihood, bool(summary.targets.high.any()))
+        result = self._infer_rows(rows, summary, dictionary, journey, likelihood)
+        relevance = relevance_of(result.posterior.atoms, summary.inputs.variance)
+        return self._keep_latent(result, likelihood, relevance)
+
+    def _keep_latent(
+        self, result: Inference, likelihood: Likelihood, relevance: FloatArray | None
+    ) -> Solution:
         fitted = {
             "log_marginal_likelihood_": result.log_evidence,
             "log_posterior_": result.solution.state.objective,
             "likelihood_": likelihood,
         }
-        relevance = feature_relevance(result.posterior.atoms, X, weights)
         self._keep(result.solution, result.posterior, fitted, relevance)
         return result.solution
 
@@ -711,3 +729,12 @@ def _is_poisson(likelihood: Any) -> bool:
     return isinstance(likelihood, Poisson) or (
         isinstance(likelihood, str) and likelihood == "poisson"
     )
+
+
+def _check_counts(likelihood: Likelihood, some: bool) -> None:
+    """Refuse counts that are all zero."""
+    if _is_poisson(likelihood) and not some:
+        raise ValueError(
+            "y holds no count above zero (with a weight above zero): no rate is small enough to be "
+            "the most probable one."
+        )

@@ -6,6 +6,7 @@ means, norms and products, and none of them is a difference of large numbers.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,15 @@ from sparsebayes.rows.blocks import Block, Sums
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["TILE_CELLS", "GramSums", "Grams", "ProductSums", "Products", "shifted_tiles"]
+__all__ = [
+    "TILE_CELLS",
+    "GramSums",
+    "Grams",
+    "ProductSums",
+    "Products",
+    "sample_means",
+    "shifted_tiles",
+]
 
 TILE_CELLS = 2**19
 """Values of atoms that are held at a time, by each thread: four megabytes."""
@@ -192,3 +201,32 @@ def shifted_tiles(
         if some:
             phi -= reference
         yield rows, phi
+
+
+def sample_means(atoms: Atoms, X: Any) -> FloatArray:
+    """Means of atoms at some rows: a reference for sums over all of them.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        The atoms.
+    X : ndarray or CSR matrix of shape (n, d)
+        A sample of the rows; at least one.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        The means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0]])
+    >>> sample_means(Linear().bind(X), X)
+    array([2., 5.])
+    """
+    block, total = Block(X, np.empty(0), None, 0, "sample"), np.zeros(atoms.size)
+    for _, phi in shifted_tiles(atoms, np.zeros(atoms.size), block):
+        total += phi.sum(axis=0)
+    return total / block.n

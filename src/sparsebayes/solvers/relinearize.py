@@ -40,7 +40,7 @@ from sparsebayes.solvers.settling import FARTHEST, Fit, settle
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["solve"]
+__all__ = ["converge", "solve"]
 
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _FINE = 1e-3  # the same where optima are compared
@@ -153,7 +153,7 @@ def _eased(
     return replace(solution, n_iter=spent), quad
 
 
-def _climb(
+def converge(
     fit: Fit,
     latent: LatentData[Any],
     point: Point,
@@ -161,7 +161,28 @@ def _climb(
     phase: str,
     looks: int = _EXPANSIONS,
 ) -> Expanded:
-    """Expand, climb and settle until no change gains more than ``tol``, or ``looks`` times."""
+    """Expand, climb and settle until no change gains more than ``tol``, or ``looks`` times.
+
+    Parameters
+    ----------
+    fit : Fit
+        The account.
+    latent : LatentData
+        Data and likelihood, and the atoms that there are to choose from.
+    point : Point
+        Where to start.
+    tol : float
+        Largest gain, in nats, that is left on the table.
+    phase : str
+        What it is, for the trace.
+    looks : int
+        Most expansions.
+
+    Returns
+    -------
+    Expanded
+        The last expansion if nothing is left to gain, else the one that leaves least.
+    """
     short, pending, height = False, np.inf, -np.inf
     best: Expanded | None = None
     least = np.inf
@@ -206,7 +227,7 @@ def _finish(fit: Fit, point: Point, tol: float) -> Expanded:
     m = fit.latent.n_atoms
     if m <= 2 * _WORK or fit.latent.K == 1 or not lets_out(fit.hyperprior):
         # with several latent functions a screen costs K^2
-        return _climb(fit, fit.latent, point, tol, "finish")
+        return converge(fit, fit.latent, point, tol, "finish")
     least, height, idle = np.inf, -np.inf, 0
     for _ in range(_SCREENS):
         at = expand(fit.latent, fit.hyperprior, point)
@@ -226,7 +247,7 @@ def _finish(fit: Fit, point: Point, tol: float) -> Expanded:
         atoms = np.sort(np.argpartition(-worth, _WORK)[:_WORK])
         few = fit.latent.restrict(atoms)
         here = renumbered(at.point, atoms, per_atom, fit.latent.K)
-        here = _climb(fit, few, here, max(_LOOSE * certificate.max_gain, tol), "finish").point
+        here = converge(fit, few, here, max(_LOOSE * certificate.max_gain, tol), "finish").point
         point = restored(here, atoms, per_atom, fit.latent.K)
     assert fit.good is not None
     return fit.good
@@ -246,14 +267,14 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
         point = _explored(fit, latent if rows is None else latent.take(rows))
         if rows is not None:  # the same atoms, with all rows
             point = settle(fit, latent, point, _ROUGH)
-            point = _climb(fit, latent, point, _ROUGH, "climb", _LOOKS).point
+            point = converge(fit, latent, point, _ROUGH, "climb", _LOOKS).point
     except Breakdown:  # the whole dictionary may do better
         return NOTHING
     return restored(point, sample, 1 if latent.shared else latent.K, latent.K)
 
 
 def _explored(fit: Fit, latent: LatentData[Any]) -> Point:
-    at = _climb(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
+    at = converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
     # Rows left out will move the optimum anyway: there one exchange is enough.
     whole = latent.n_rows == fit.latent.n_rows
     for _ in range(_EXCHANGES if whole else 1):
@@ -292,7 +313,7 @@ def _exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | No
     if state.objective <= at.state.objective + _MARGIN:
         return None
     try:
-        trial = _climb(
+        trial = converge(
             fit, latent, settle(fit, latent, at.moved(state), _ROUGH, at), _ROUGH, "exchange"
         )
     except Breakdown:
@@ -304,7 +325,7 @@ def _better(fit: Fit, one: Point, other: Point) -> Point:
     """The better of two points, each with what the whole dictionary adds to it."""
     try:
         first, second = (
-            _climb(fit, fit.latent, point, _FINE, "restart", _LOOKS) for point in (one, other)
+            converge(fit, fit.latent, point, _FINE, "restart", _LOOKS) for point in (one, other)
         )
     except Breakdown:
         return one

@@ -1,0 +1,407 @@
+"""One fit of latent functions on rows that need not fit in memory, from rows to a posterior.
+
+Structure is sought in a hundredth of the rows, in memory, and in a tenth; then rounds
+(`solvers.latent_rounds`) on all rows make it right. The certificate is of all rows always.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes._counting import is_kernel_machine
+from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, sampling
+from sparsebayes._labels import plain
+from sparsebayes._latent import Inference, posterior_of
+from sparsebayes._settings import resolve_prior
+from sparsebayes._threads import one_blas_thread
+from sparsebayes.checkpoints import Saved
+from sparsebayes.design import norm_unless_constant
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.engine import State
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import Latent, Start
+from sparsebayes.latent_quadratic import LatentColumns
+from sparsebayes.likelihoods import Gaussian, Likelihood
+from sparsebayes.problem import Problem, Solution, Status, certify
+from sparsebayes.row_latent import RowLatent
+from sparsebayes.rows.binding import bind_rows
+from sparsebayes.rows.blocks import Block, Chosen, ChunkError, Rows
+from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.kinds import ByKind, by_kind
+from sparsebayes.rows.latent import Functions, Screens
+from sparsebayes.rows.summary import Summary, gather
+from sparsebayes.solvers import latent_rounds, rounds
+from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, restored
+from sparsebayes.solvers.latent_rounds import Screened
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentColumns]]
+
+__all__ = ["Checked", "Coded", "infer_rows"]
+
+_ROUGH = 0.05  # nats left on the table where not all rows are looked at
+_REFERENCE = 1000  # rows that tell about where the means of atoms are
+_IN_ROUNDS = ("auto", "working-set")
+_SEED = 1
+_NONE = np.empty(0, dtype=np.intp)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A step that turns labels into numbers of classes, and weighs rows by their class.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (K,)
+        Labels, in order.
+    weights : ndarray of shape (K,) or None
+        Weight of each class; None where all are one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> step = Coded(np.array(["no", "yes"]), np.array([1.0, 3.0]))
+    >>> block = step(Block(np.zeros((2, 1)), np.array(["yes", "no"]), None, 0, "chunk 0"))
+    >>> block.y, block.weights
+    (array([1., 0.]), array([3., 1.]))
+    """
+
+    classes: NDArray[Any]
+    weights: FloatArray | None
+
+    def __call__(self, block: Block) -> Block:
+        """Change the targets and weights of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows with labels.
+
+        Returns
+        -------
+        Block
+            The same rows with numbers.
+        """
+        labels = plain(block.y.ravel())
+        codes = np.minimum(np.searchsorted(self.classes, labels), self.classes.size - 1)
+        strange = np.flatnonzero(self.classes[codes] != labels)
+        if strange.size:
+            raise ChunkError(
+                f"{block.name}: it has the label {labels[strange[0]]!r}, which no chunk had when "
+                "the data were read first."
+            )
+        weights = block.weights
+        if self.weights is not None:
+            own = self.weights[codes]
+            weights = own if weights is None else weights * own
+        return block._replace(y=codes.astype(np.float64), weights=weights)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A step that lets a likelihood check the targets of a block.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        The likelihood.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.likelihoods import Poisson
+    >>> block = Block(np.zeros((2, 1)), np.array([1.0, 2.5]), None, 0, "chunk 7")
+    >>> try:
+    ...     Checked(Poisson())(block)
+    ... except ValueError as error:
+    ...     print(error)
+    chunk 7: targets must be counts, which are integers; got 2.5 (1 such targets).
+    """
+
+    likelihood: Likelihood
+
+    def __call__(self, block: Block) -> Block:
+        """Check the targets of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows with targets.
+
+        Returns
+        -------
+        Block
+            The same rows with targets as the likelihood takes them, (n,).
+        """
+        if block.y.ndim == 2 and block.y.shape[1] > 1:
+            raise ChunkError(
+                f"{block.name}: y has {block.y.shape[1]} columns, but only the Gaussian likelihood "
+                "takes several targets."
+            )
+        try:
+            t = self.likelihood.check(block.y.ravel())
+        except ValueError as error:
+            raise ChunkError(f"{block.name}: {error}") from error
+        return block._replace(y=t)
+
+
+def infer_rows(
+    rows: Rows,
+    summary: Summary,
+    dictionary: Any,
+    journey: Journey,
+    *,
+    likelihood: Likelihood,
+    shared: bool,
+    counts: FloatArray | None,
+    fit_intercept: bool,
+    prior: Any,
+    solver: str,
+    solve: Solve,
+    last: Inference | None,
+    random_state: np.random.RandomState,
+    tol: float,
+    max_iter: int,
+) -> Inference:
+    """Fit the latent functions of a likelihood with the atoms of a dictionary.
+
+    Parameters
+    ----------
+    rows : Rows
+        Rows with targets as the likelihood takes them, and their final weights.
+    summary : Summary
+        What a first look at these rows has found.
+    dictionary : Dictionary
+        Candidate atoms.
+    journey : Journey
+        Memory, checkpoint, progress and interruption.
+    likelihood : Likelihood
+        Likelihood of the targets.
+    shared : bool
+        Whether latent functions share the variance of each atom.
+    counts : ndarray of shape (classes,) or None
+        Rows of each class, where targets are classes.
+    fit_intercept : bool
+        Whether each latent function has an intercept.
+    prior : str, float or Hyperprior
+        As in the estimators.
+    solver : str
+        As in the estimators.
+    solve : callable
+        Takes data in memory, a hyperprior and where to start, or None; returns solution and
+        quadratic.
+    last : Inference or None
+        An earlier fit to start from.
+    random_state : RandomState
+        For k-means centers.
+    tol : float
+        What the certificate is held to.
+    max_iter : int
+        Most Newton steps on the variances.
+
+    Returns
+    -------
+    Inference
+        Posterior and solution.
+    """
+    atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
+    saved = journey.resume(summary, atoms)
+    plan = sampling(summary.n, atoms.size, journey.budget)
+    if solver not in _IN_ROUNDS and (plan.structure < 1 or plan.atoms.size < atoms.size):
+        raise ValueError(
+            f"solver={solver!r} looks at all rows and atoms at every step, which takes them in "
+            "memory: use solver='auto' for so many."
+        )
+    start = None if last is None else last.start(atoms.size * likelihood.n_latent)
+    with one_blas_thread():
+        fit = _Fit(rows, atoms, likelihood, fit_intercept, shared, counts, summary, journey)
+        fit.prepare(prior, dictionary)
+        found = fit.run(solve, start, saved, tol, max_iter)
+    state = found.solution.state
+    assert isinstance(state, State)
+    posterior = posterior_of(state, found.quad, atoms.restrict(found.atoms))
+    whole = replace(found.solution, state=replace(state, active=found.point.active))
+    evidence = found.solution.log_evidence
+    size = atoms.size * likelihood.n_latent
+    return Inference(posterior, whole, evidence, size, found.point._replace(starts=()), np.empty(0))
+
+
+class _Good(NamedTuple):
+    """A model, and what it is of."""
+
+    solution: Solution  # its state counts the atoms of the quadratic
+    quad: LatentColumns
+    atoms: IndexArray  # which these are, ascending
+    point: Point  # where all atoms are counted, in the order of the state
+
+
+class _Fit:
+    """One fit: rows, atoms, and the best that is known about them."""
+
+    hyperprior: Hyperprior
+
+    def __init__(
+        self,
+        rows: Rows,
+        atoms: Atoms,
+        likelihood: Likelihood,
+        center: bool,
+        shared: bool,
+        counts: FloatArray | None,
+        summary: Summary,
+        journey: Journey,
+    ) -> None:
+        self.counts, self.journey, self.n = counts, journey, summary.n
+        self.weight = summary.weight
+        reference = np.zeros(atoms.size)
+        if center:
+            X, _, _ = gather(rows, min(1.0, _REFERENCE / self.n), _SEED)
+            reference = sample_means(atoms, X)
+        self.latent = RowLatent(rows, atoms, likelihood, center, shared, reference, self.n, counts)
+        self.per_atom = 1 if shared else likelihood.n_latent
+        self._good: _Good | None = None
+
+    def prepare(self, prior: Any, dictionary: Any) -> None:
+        """Resolve the prior, which may depend on how many atoms there are to choose from."""
+        count = self.latent.n_atoms
+        if not is_kernel_machine(dictionary):
+            count = sum(self._candidates(part) for part in self._subsets(0))
+        self.hyperprior = resolve_prior(prior, dictionary, self.weight, count * self.per_atom)
+
+    def _subsets(self, active: int) -> list[IndexArray]:
+        return self.journey.subsets(self.latent.n_atoms, active, self.latent.K)
+
+    def _candidates(self, indices: IndexArray) -> int:
+        """Number of atoms that are not constant; one pass over the rows."""
+        few = self.latent.restrict(indices)
+        nothing = Functions.of(_NONE, np.empty(0), np.zeros(1))
+        sums = few.rows.fold(
+            Screens(few.atoms, few.reference, Gaussian(1.0), nothing, _NONE, pairs=False)
+        )
+        first, second, reference = sums.first[0], sums.second[0], few.reference
+        mean = reference + first / self.weight
+        centered = second - first**2 / self.weight if few.center else second
+        squares = centered + self.weight * mean**2
+        return int(np.count_nonzero(norm_unless_constant(centered, squares, self.weight)))
+
+    def run(
+        self,
+        solve: Solve,
+        start: Point | None,
+        saved: Saved | None,
+        tol: float,
+        max_iter: int,
+    ) -> _Good:
+        """Structure in a hundredth of the rows, a tenth of them, and all."""
+        try:
+            return self._stages(solve, start, saved, tol, max_iter)
+        except KeyboardInterrupt:
+            if not self.journey.returns or self._good is None:
+                raise
+            solution = replace(self._good.solution, status=Status.INTERRUPTED, converged=False)
+            return self._good._replace(solution=solution)
+
+    def _stages(
+        self,
+        solve: Solve,
+        start: Point | None,
+        saved: Saved | None,
+        tol: float,
+        max_iter: int,
+    ) -> _Good:
+        plan = sampling(self.n, self.latent.n_atoms, self.journey.budget)
+        stage, turn, subset = ALL_ROWS, 0, 0
+        near: IndexArray | None = _NONE
+        point = NOTHING if start is None else start
+        if saved is not None:
+            found = saved.arrays
+            begin = Start(found["columns"], found["w"], found["c"])
+            point = Point(found["active"], found["v"], (begin,))
+            stage, turn, subset, near = saved.stage, saved.turn, int(saved.numbers["subset"]), None
+        elif start is None:
+            point, near = self._structure(solve, plan.structure, plan.atoms)
+            stage = TENTH if plan.tenth is not None else ALL_ROWS
+            if plan.structure >= 1:
+                near = None  # it has converged on all rows
+        if stage == TENTH and plan.tenth is not None:
+            rough = max(tol, _ROUGH)
+            good, near = self._rounds(stage, plan.tenth, point, near, rough, max_iter, turn, 0)
+            point, turn, subset = good.point, 0, 0
+        return self._rounds(ALL_ROWS, 1.0, point, near, tol, max_iter, turn, subset)[0]
+
+    def _some(self, fraction: float) -> Chosen | ByKind:
+        """A step that keeps a fraction of the rows."""
+        if self.counts is None or fraction >= 1:
+            return Chosen(fraction, _SEED)
+        return by_kind(self.counts, fraction * self.n, _SEED)
+
+    def _structure(
+        self, solve: Solve, fraction: float, indices: IndexArray
+    ) -> tuple[Point, IndexArray]:
+        """An ordinary fit of some rows and atoms, in memory."""
+        self.journey.watch.stage(STRUCTURE)
+        latent = self.latent.restrict(indices).take(
+            self._some(fraction), self.journey.budget.memory
+        )
+        solution, quad = solve(latent, self.hyperprior, None)
+        state = solution.state
+        assert isinstance(state, State)
+        v = state.v / quad.norm[state.active * quad.group] ** 2
+        point = restored(Point(state.active, v), indices, self.per_atom, latent.K)
+        self._good = _Good(solution, quad, indices, point)
+        problem = Problem(quad, self.hyperprior, 1.0)
+        _, statistics = certify(problem, state, UNIT_NOISE)
+        close = rounds.candidates(problem, state, statistics, *rounds.NEAR)
+        return point, np.unique(indices[close // self.per_atom])
+
+    def _rounds(
+        self,
+        stage: str,
+        fraction: float,
+        point: Point,
+        near: IndexArray | None,
+        tol: float,
+        max_iter: int,
+        turn: int,
+        subset: int,
+    ) -> tuple[_Good, IndexArray]:
+        watch, latent = self.journey.watch, self.latent
+        watch.stage(stage)
+        if fraction < 1:
+            n = int(fraction * self.n)
+            latent = replace(latent, rows=latent.rows.mapped(self._some(fraction)), n_rows=n)
+        subsets = self._subsets(point.active.size)
+
+        def keep(screened: Screened) -> None:
+            here = screened.point
+            (found,) = here.starts
+            arrays = {"active": here.active, "v": here.v}
+            arrays |= {"columns": found.columns, "w": found.w, "c": found.c}
+            self.journey.keep(stage, screened.turn, {"subset": float(screened.subset)}, arrays)
+            state, certificate = screened.at.state, screened.certificate
+            status, turns = Status.INTERRUPTED, screened.turn
+            stopped = Solution(state, UNIT_NOISE, status, certificate, False, turns)
+            self._good = _Good(stopped, screened.at.quad, screened.atoms, here)
+
+        ended = latent_rounds.solve(
+            latent,
+            self.hyperprior,
+            point,
+            subsets=subsets,
+            tol=tol,
+            max_iter=max_iter,
+            near=near,
+            turn=turn,
+            subset=subset,
+            report=watch.screened,
+            keep=keep,
+        )
+        covered = sum(part.size for part in subsets) / latent.n_atoms
+        certificate = replace(ended.solution.certificate, fraction=covered)
+        solution, last = replace(ended.solution, certificate=certificate), ended.last
+        self._good = _Good(solution, last.at.quad, last.atoms, last.point)
+        return self._good, ended.near

@@ -1,0 +1,206 @@
+"""Rounds of `solvers.rounds` for likelihoods whose mode moves: screens are dear, the rest is not.
+
+A round finds the mode with the active atoms, screens one subset of the dictionary around it, takes
+the active atoms and the best candidates, and converges on these, mode and variances in turn. When
+no subset has anything to add to one and the same model, the certificate holds for all of them.
+
+A round depends on nothing but the point it starts from. So a fit that is stopped after any round
+goes on from there as if nothing had happened.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import Breakdown
+from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.laplace import LatentData
+from sparsebayes.problem import Certificate, Progress, Report, Solution, Status, certify
+from sparsebayes.solvers.expansion import (
+    UNIT_NOISE,
+    Expanded,
+    Point,
+    expand,
+    is_same,
+    renumbered,
+    restored,
+)
+from sparsebayes.solvers.relinearize import converge
+from sparsebayes.solvers.rounds import candidates, combined
+from sparsebayes.solvers.settling import Fit
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Ended", "Screened", "solve"]
+
+_POOL = 96, 2  # candidates after a screen, and partners of each active atom
+_NEAR = 128, 2  # the same of those that are taken along to more rows
+_COLUMNS = 480  # most columns that compete after a screen: products of more take too long
+_LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
+_SCREENS = 30  # of each subset, at most
+_IDLE = 2  # screens in a row after which nothing had moved
+
+
+@dataclass(frozen=True)
+class Screened:
+    """An expansion over a subset of the dictionary, and what a screen of it has found."""
+
+    at: Expanded  # its point and state count the atoms of the subset
+    atoms: IndexArray  # which these are, ascending
+    point: Point  # the same point, where all atoms are counted
+    certificate: Certificate
+    subset: int
+    turn: int  # screens so far, this one included
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How rounds have ended."""
+
+    solution: Solution  # its state counts the atoms of the last subset
+    last: Screened
+    near: IndexArray  # atoms, of the whole dictionary, that were closest to entering
+
+
+def solve(
+    latent: LatentData[Any],
+    hyperprior: Hyperprior,
+    start: Point,
+    *,
+    subsets: list[IndexArray],
+    tol: float,
+    max_iter: int,
+    near: IndexArray | None = None,
+    turn: int = 0,
+    subset: int = 0,
+    report: Report | None = None,
+    keep: Callable[[Screened], None] | None = None,
+) -> Ended:
+    """Converge on all subsets of a dictionary.
+
+    Parameters
+    ----------
+    latent : LatentData
+        Data and likelihood, with all atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    start : Point
+        Where to start.
+    subsets : list of arrays of int
+        Atoms that are screened at a time, ascending; active ones are added to each.
+    tol : float
+        Largest gain, in nats, that the certificate leaves on the table.
+    max_iter : int
+        Most Newton steps on the variances in all.
+    near : ndarray of int or None, default=None
+        Atoms with which the active ones converge before the first screen; None where the start is
+        a point that was screened before.
+    turn : int, default=0
+        Screens of earlier calls.
+    subset : int, default=0
+        The subset to begin with.
+    report : callable or None
+        Called with a `Progress` after every screen.
+    keep : callable or None
+        Called after every screen with what it has found.
+
+    Returns
+    -------
+    Ended
+        Solution, the last screen and the atoms that are closest to entering.
+    """
+    rounds = _Rounds(latent, hyperprior, subsets, tol, Fit(latent, hyperprior, max_iter, None))
+    point, trace = start, list[Progress]()
+    quiet: list[Certificate] = []  # of subsets that have nothing to add to this very point
+    idle, status = 0, Status.CONVERGED
+    if near is not None:
+        point = rounds.work(point, np.union1d(rounds.atoms_of(point), near), tol) or point
+    for _ in range(_SCREENS * len(subsets)):
+        found = rounds.screen(point, subset, turn)
+        turn = found.turn
+        certificate, state = found.certificate, found.at.state
+        size, gain = state.active.size, certificate.max_gain
+        trace.append(Progress("screen", rounds.fit.iterations, size, state.objective, 1.0, gain))
+        if report is not None:
+            report(trace[-1])
+        if keep is not None:
+            keep(found)
+        quiet.append(certificate)
+        if certificate.holds(tol):
+            if len(quiet) >= len(subsets):
+                break
+        elif rounds.fit.exhausted:
+            status = Status.MAX_ITER
+            break
+        elif idle == _IDLE:
+            status = Status.UNSETTLED
+            break
+        else:
+            pool = np.union1d(rounds.atoms_of(found.point), rounds.close(found, _POOL))
+            moved = rounds.work(found.point, pool, max(_LOOSE * gain, 0.5 * tol))
+            if moved is None:
+                status = Status.BREAKDOWN
+                break
+            idle = idle + 1 if is_same(moved, found.point) else 0
+            point, quiet = moved, []
+            subset = (subset + 1) % len(subsets)
+            continue
+        point = found.point
+        subset = (subset + 1) % len(subsets)
+    else:
+        status = Status.UNSETTLED
+    whole, converged = combined(quiet), status is Status.CONVERGED
+    iterations = rounds.fit.iterations
+    solution = Solution(state, UNIT_NOISE, status, whole, converged, iterations, tuple(trace))
+    return Ended(solution, found, rounds.close(found, _NEAR))
+
+
+@dataclass
+class _Rounds:
+    """What all rounds share."""
+
+    latent: LatentData[Any]
+    hyperprior: Hyperprior
+    subsets: list[IndexArray]
+    tol: float
+    fit: Fit
+
+    @property
+    def per_atom(self) -> int:
+        return 1 if self.latent.shared else self.latent.K
+
+    def atoms_of(self, point: Point) -> IndexArray:
+        """Atoms of a point, ascending."""
+        return np.unique(point.active // self.per_atom)
+
+    def screen(self, point: Point, subset: int, turn: int) -> Screened:
+        """Expand around the mode of a point, over a subset of the dictionary."""
+        atoms = np.union1d(self.subsets[subset], self.atoms_of(point))
+        whole = atoms.size == self.latent.n_atoms
+        view = self.latent if whole else self.latent.restrict(atoms)
+        K = self.latent.K
+        at = expand(view, self.hyperprior, renumbered(point, atoms, self.per_atom, K))
+        certificate, self._statistics = certify(at.problem, at.state, UNIT_NOISE)
+        here = restored(at.point, atoms, self.per_atom, K)
+        return Screened(at, atoms, here, certificate, subset, turn + 1)
+
+    def close(self, found: Screened, wanted: tuple[int, int]) -> IndexArray:
+        """Atoms, of the whole dictionary, that are closest to entering."""
+        most = max(_COLUMNS // self.latent.K, 1)
+        count = min(wanted[0], most)
+        chosen = candidates(found.at.problem, found.at.state, self._statistics, count, wanted[1])
+        return np.unique(found.atoms[chosen // self.per_atom])
+
+    def work(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
+        """Converge on a few atoms; None where float64 cannot."""
+        few, K = self.latent.restrict(pool), self.latent.K
+        here = renumbered(point, pool, self.per_atom, K)
+        try:
+            here = converge(self.fit, few, here, tol, "work").point
+        except Breakdown:
+            return None
+        return restored(here, pool, self.per_atom, K)
