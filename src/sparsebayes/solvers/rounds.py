@@ -45,7 +45,7 @@ POOL = 128
 PARTNERS = 6
 """and, for each active atom, those that would best replace it."""
 
-NEAR = 256, 8
+NEAR = 512, 12
 """The same of those that are taken along to more rows."""
 
 _IDLE = 2  # screens in a row of a subset after which nothing had moved
@@ -166,6 +166,7 @@ def solve(
         Solution, the last view and the atoms that are closest to entering.
     """
     place, trace = start, list[Progress]()
+    subset %= views.count  # more memory, or fewer active atoms, may make fewer subsets
     quiet: list[Certificate] = []  # of subsets that have nothing to add to this very place
     iterations = idle = 0
     if near is not None:
