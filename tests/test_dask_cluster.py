@@ -126,6 +126,29 @@ def test_a_killed_worker_changes_nothing(client, tmp_path):
     assert_same(rows.fold(statistic()), undisturbed)
 
 
+def test_rows_are_heard_of_while_a_pass_is_under_way(client):
+    rows = open_dask(lazily_given(), Y[:, None])
+    told = []
+    rows.meter.listen = lambda meter: told.append((meter.passes, meter.current))
+    rows.fold(processes, united)
+    assert told == [(1, 250 * i) for i in range(1, 13)]
+
+
+def test_who_is_told_may_end_a_pass(client):
+    rows = open_dask(lazily_given(), Y[:, None])
+
+    def enough(meter):
+        if meter.current >= 750:
+            raise KeyboardInterrupt
+
+    rows.meter.listen = enough
+    with pytest.raises(KeyboardInterrupt):
+        rows.fold(processes, united)
+    assert rows.meter.current == 750
+    rows.meter.listen = None
+    assert_same(rows.fold(statistic()), local_sums())
+
+
 def test_what_workers_hold_may_be_lost(client, tmp_path):
     kept = client.persist(lazily_given() + 0.0)
     distributed.wait(kept, timeout=60)
@@ -158,8 +181,8 @@ def test_only_the_sum_returns(client, monkeypatch):
 def test_what_a_pass_needs_is_in_the_graph_once(client):
     rows = open_dask(lazily_given(25), Y[:, None])
     size = 300_000
-    graph = rows.parts.reduced(_opened, b"x" * size, _of_partition, _merged, 8)
-    assert size < len(pickle.dumps(graph.dask)) - len(pickle.dumps(rows.parts.graph)) < 1.5 * size
+    root, _ = rows.parts.reduced(_opened, b"x" * size, _of_partition, _merged, 8)
+    assert size < len(pickle.dumps(root.dask)) - len(pickle.dumps(rows.parts.graph)) < 1.5 * size
 
 
 def test_a_corrupt_partition_is_named_by_the_worker_that_has_it(client):

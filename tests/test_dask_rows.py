@@ -213,6 +213,25 @@ def test_the_meter_counts_rows_and_passes():
     assert (rows.meter.passes, rows.meter.rows, rows.meter.length) == (2, 2 * N, N)
 
 
+def test_rows_are_heard_of_while_a_pass_is_under_way():
+    rows = open_dask(da.from_array(X, chunks=(60, 3)), Y)
+    told = []
+    rows.meter.listen = lambda meter: told.append(meter.current)
+    rows.fold(found)
+    assert len(told) == 5
+    assert told == sorted(told)
+    assert told[-1] == N
+
+    def enough(meter):
+        raise KeyboardInterrupt
+
+    rows.meter.listen = enough
+    with pytest.raises(KeyboardInterrupt):
+        rows.fold(found)
+    rows.meter.listen = None
+    assert_same(rows, local())
+
+
 def test_names_of_columns():
     rows = open_dask(dd.from_pandas(FRAME, npartitions=3), Y)
     assert (rows.feature_names, rows.n_features, rows.n_rows) == (("a", "b", "c"), 3, N)

@@ -29,6 +29,7 @@ from sparsebayes.rows.partitions import (
     room_in_graph,
     shipped,
 )
+from sparsebayes.rows.passes import computed
 
 T = TypeVar("T")
 
@@ -137,20 +138,10 @@ class DaskRows:
 
         self.meter.begin()
         parcel = cloudpickle.dumps((self.checker, self.steps, statistic, merge))
-        found = self._computed(parcel)
-        self.meter.read(self.n_rows)
-        if found is None:
-            raise ValueError("no rows are left to fit.")
-        result: T = found
-        return result
-
-    def _computed(self, parcel: bytes) -> Any:
-        import dask
-
-        root = self.parts.reduced(_opened, parcel, _of_partition, _merged, _FAN_IN)
+        root, leaves = self.parts.reduced(_opened, parcel, _of_partition, _merged, _FAN_IN)
         try:
             with one_blas_thread(), room_in_graph(len(parcel)):
-                return dask.compute(root, traverse=False)[0]
+                found: T | None = computed(root, leaves, self.meter.read)
         except ChunkError:
             raise
         except Exception as error:
@@ -160,6 +151,9 @@ class DaskRows:
             name = _name(number, sum(self.parts.lengths[:number]), self.parts.lengths[number])
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise refused(name, f"it cannot be computed ({reason.rstrip('.')})") from error
+        if found is None:
+            raise ValueError("no rows are left to fit.")
+        return found
 
 
 def open_dask(X: Any, y: Any, sample_weight: Any = None, *, numeric_y: bool = True) -> DaskRows:

@@ -225,7 +225,7 @@ class Partitions:
         leaf: Callable[..., Any],
         merged: Callable[..., Any],
         fan_in: int,
-    ) -> Any:
+    ) -> tuple[Any, dict[Any, int]]:
         """A tree of tasks that ends in one value; nothing is computed.
 
         Parameters
@@ -243,20 +243,23 @@ class Partitions:
 
         Returns
         -------
-        Delayed
+        root : Delayed
             Its value.
+        leaves : dict
+            Keys of the leaves, and how many rows each deals with.
         """
         from dask.delayed import Delayed
 
         layer = f"sparsebayes-fold-{uuid4().hex}"
         contents = (layer, "parcel")
         tasks: dict[Any, Any] = {contents: (opened, parcel)}
-        level: list[Any] = []
+        leaves: dict[Any, int] = {}
         start = 0
         for i, n in enumerate(self.lengths):
             tasks[layer, 0, i] = (leaf, contents, *self._keys(i), i, start, n)
-            level.append((layer, 0, i))
+            leaves[layer, 0, i] = n
             start += n
+        level: list[Any] = list(leaves)
         depth = 0
         while len(level) > 1:
             depth += 1
@@ -266,7 +269,7 @@ class Partitions:
                 key: (merged, contents, *group) for key, group in zip(level, groups, strict=True)
             }
         tasks[layer] = level[0]
-        return Delayed(layer, _extended(self.graph, layer, tasks))
+        return Delayed(layer, _extended(self.graph, layer, tasks)), leaves
 
     def _keys(self, i: int) -> list[Any]:
         return [column.keys[i] if isinstance(column, Pieces) else column for column in self.columns]
