@@ -117,6 +117,9 @@ def run(
                         )
         rows: list[dict[str, Any]] = [{"": kind, "N": n} | found for kind, found in best.items()]
         report.show(f"{problem}, {n:,} rows", with_overhead(rows), COLUMNS)
+        if args.quick:
+            print("with few rows: no verdicts")
+            continue
         for row in rows[1:]:
             figure = f"{row['overhead %']:+.1f} %"
             claim = f"{problem}, {row['']}: less than {OVERHEAD:.0f} % over local blocks"

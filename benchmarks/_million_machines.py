@@ -197,8 +197,9 @@ class Machine:
     own: bool = False
 
 
+OWN = "sparsebayes"
 MACHINES = {
-    "sparsebayes": Machine(fit_own, own=True),
+    OWN: Machine(fit_own, own=True),
     "Nystroem + Ridge": Machine(fit_stored, ("regression",), STORED),
     "Nystroem + Ridge, batches": Machine(fit_normal_equations, ("regression",)),
     "Nystroem + logistic": Machine(fit_stored, ("classification",), STORED),
