@@ -79,6 +79,18 @@ def test_many_blocks_of_one_row():
     assert found.n_targets == 0
 
 
+@pytest.mark.parametrize("cuts", [[1], [2**k for k in range(17)]])  # or none outweighs the first
+def test_a_first_block_that_is_far_from_all_others(cuts):
+    x = np.random.default_rng(0).integers(-1000, 1000, 100_000)
+    x[0] = 10**9
+    total, squares = sum(x.tolist()), sum(value**2 for value in x.tolist())
+    variance = (squares - Fraction(total**2, x.size)) / x.size
+    X = x[:, None].astype(float)
+    found = summarize(divided(X, X[:, 0], None, cuts))
+    assert_allclose(found.inputs.mean, total / x.size, rtol=1e-13)
+    assert_allclose(found.inputs.variance, float(variance), rtol=1e-13)
+
+
 @pytest.mark.parametrize("block_rows", [1, 7, 1000])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sparse_rows(block_rows, weighted):
@@ -99,6 +111,7 @@ def test_entries_of_a_sparse_matrix_that_are_stored_in_parts():
     assert not X.has_canonical_format
     found = moments(X)
     assert_array_equal(found.mean, [1.5, 2.5])
+    assert_array_equal(found.variance, [2.25, 6.25])
     assert_array_equal(found.high, [3.0, 5.0])
 
 

@@ -49,14 +49,16 @@ class Moments:
         Returns
         -------
         Moments
-            About the reference of this one, moved where that is far from the mean.
+            About the reference of the heavier one, moved where that is far from the mean.
         """
-        other = other.about(self.reference)
+        # Few rows far away are moved to the many: theirs is most of the variance then anyway.
+        heavy, light = (self, other) if self.weight >= other.weight else (other, self)
+        light = light.about(heavy.reference)
         both = type(self)(
-            self.weight + other.weight,
-            self.reference,
-            self.first + other.first,
-            self.second + other.second,
+            heavy.weight + light.weight,
+            heavy.reference,
+            heavy.first + light.first,
+            heavy.second + light.second,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
         )
