@@ -15,7 +15,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sparsebayes import SparseBayesRegressor, _journey, _row_regression
+from sparsebayes import (
+    SparseBayesClassifier,
+    SparseBayesRegressor,
+    _journey,
+    _row_regression,
+)
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.rows import ChunkError, LocalRows
@@ -296,3 +301,20 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(
     assert_same_fit(model, beside)
     assert_array_equal(model.relevance_, beside.relevance_)
     assert_array_equal(model.weights_, beside.weights_)  # to the last bit
+
+
+def test_classification_with_a_worker_that_is_killed(client, tmp_path):
+    rng = np.random.default_rng(8)
+    labels = np.where(SINC.y + 0.2 * rng.logistic(size=len(SINC.y)) > 0.3, "high", "low")
+    plain = da.from_array(SINC.X, chunks=(500, 2))
+    X = plain.map_blocks(DiesOnce(tmp_path, 20), meta=np.empty((0, 2)))
+    dictionary = Kernel("rbf", gamma=0.16, centers=SINC.X[:40])
+    model = SparseBayesClassifier(dictionary).fit(X, da.from_array(labels, chunks=300))
+    assert len(list(tmp_path.iterdir())) > 20
+    beside = SparseBayesClassifier(dictionary).fit(SINC.X, labels)
+    assert model.converged_
+    assert model.certificate_.max_gain < 1e-6
+    assert_allclose(model.log_marginal_likelihood_, beside.log_marginal_likelihood_, rtol=1e-8)
+    assert_allclose(model.predict_proba(SINC.X), beside.predict_proba(SINC.X), atol=1e-8)
+    lazy = model.predict_proba(plain)
+    assert_allclose(lazy.compute(), model.predict_proba(SINC.X), rtol=1e-10)

@@ -7,8 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
-from sparsebayes import RVR, SparseBayesRegressor, _journey, _row_regression
+from sparsebayes import (
+    RVC,
+    RVR,
+    SparseBayesClassifier,
+    SparseBayesRegressor,
+    _journey,
+    _row_regression,
+)
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.rows import ChunkError
@@ -108,3 +116,94 @@ def test_a_partition_that_cannot_be_used_is_named():
     bad[100, 1] = np.inf
     with pytest.raises(ChunkError, match=r"partition 1 \(rows 77 to 153\): X has infinity in col"):
         machine().fit(da.from_array(bad, chunks=(77, 2)), SINC.y)
+
+
+def test_a_checkpoint_is_continued_when_a_bad_partition_is_good_again(in_rounds, tmp_path):
+    path, good = tmp_path / "fit.checkpoint", tmp_path / "good"
+    X = da.from_array(SINC.X, chunks=(77, 2)).map_blocks(spoiled, path, good)
+    beside = machine().fit(X, SINC.y)
+    with pytest.raises(ChunkError, match=r"partition . .*: X has NaN in column 0"):
+        machine(checkpoint=path).fit(X, SINC.y)
+    assert path.exists()
+    good.touch()
+    assert_same(machine(checkpoint=path, resume=True).fit(X, SINC.y), beside)
+
+
+def spoiled(part, path, good):
+    """A partition that spoils once there is a checkpoint."""
+    if good.exists() or not path.exists():
+        return part
+    part = part.copy()
+    part[0, 0] = np.nan
+    return part
+
+
+# classes and counts
+
+
+RNG = np.random.default_rng(7)
+INPUTS = RNG.normal(size=(300, 5))
+SCORE = 2 * INPUTS[:, 0] - INPUTS[:, 3]
+TWO = np.where(SCORE + RNG.logistic(size=300) > 0, "yes", "no")
+THREE = np.digitize(SCORE + RNG.logistic(size=300), [-1, 1])
+COUNTS = RNG.poisson(np.exp(0.3 * SCORE))
+
+
+def assert_same_classes(model, other):
+    assert model.converged_
+    assert other.converged_
+    assert_allclose(model.log_marginal_likelihood_, other.log_marginal_likelihood_, rtol=1e-8)
+    assert_array_equal(model.classes_, other.classes_)
+    assert_allclose(model.predict_proba(INPUTS), other.predict_proba(INPUTS), atol=1e-8)
+
+
+@pytest.mark.parametrize("labels", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("chunks", [300, 41])
+def test_classification(labels, chunks):
+    X = da.from_array(INPUTS, chunks=(chunks, 3))
+    beside = SparseBayesClassifier().fit(INPUTS, labels)
+    for y in (
+        labels,
+        da.from_array(labels, chunks=50),
+        dd.from_pandas(pd.Series(labels), npartitions=4),
+    ):
+        assert_same_classes(SparseBayesClassifier().fit(X, y), beside)
+
+
+def test_classification_in_chunks_of_one_row():
+    X = da.from_array(INPUTS[:90], chunks=(1, 5))
+    beside = SparseBayesClassifier().fit(INPUTS[:90], TWO[:90])
+    assert_same_classes(SparseBayesClassifier().fit(X, TWO[:90]), beside)
+
+
+def test_weights_of_samples_and_classes():
+    X = da.from_array(INPUTS, chunks=(41, 5))
+    weights = RNG.integers(0, 3, size=300).astype(float)
+    model = SparseBayesClassifier(class_weight="balanced", shared=True)
+    beside = clone(model).fit(INPUTS, THREE, weights)
+    assert_same_classes(model.fit(X, THREE, da.from_array(weights, chunks=99)), beside)
+
+
+def test_relevance_vector_classification():
+    X = da.from_array(INPUTS, chunks=(41, 5))
+    given = {"gamma": 0.2, "centers": INPUTS[:60]}
+    assert_same_classes(RVC(**given).fit(X, TWO), RVC(**given).fit(INPUTS, TWO))
+
+
+def test_counts():
+    X = da.from_array(INPUTS, chunks=(41, 5))
+    model = SparseBayesRegressor(likelihood="poisson").fit(X, COUNTS)
+    assert_same(model, SparseBayesRegressor(likelihood="poisson").fit(INPUTS, COUNTS), INPUTS)
+
+
+def test_one_label_alone_is_refused():
+    X = da.from_array(INPUTS, chunks=(41, 5))
+    with pytest.raises(ValueError, match="class"):
+        SparseBayesClassifier().fit(X, np.full(300, "yes"))
+
+
+def test_a_label_that_is_missing_is_named():
+    labels = TWO.astype(object)
+    labels[50] = None
+    with pytest.raises(ChunkError, match=r"partition 1 \(rows 41 to 81\): row 50 has no label"):
+        SparseBayesClassifier().fit(da.from_array(INPUTS, chunks=(41, 5)), labels)
