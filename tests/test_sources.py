@@ -204,6 +204,24 @@ def test_several_targets_and_numbers_of_any_type(tmp_path):
     assert (block.X.dtype, block.y.dtype, block.weights.tolist()) == (float, float, [2.0] * N)
 
 
+def test_frames_of_several_types():
+    table = pd.DataFrame({"a": X[:, 0], "b": X[:, 0] > 0, "c": pd.array([1] * N, dtype="Int64")})
+    y, w = pd.Series(Y).astype("Float64"), pd.Series(W).astype("Int64")
+    assert np.asarray(table).dtype == object
+    for args in ((table, y, w), (Chunks([(table, y, w)]),)):
+        block = next(open_source(*args).chunks(N))
+        assert_array_equal(block.X, table.to_numpy(dtype=float))
+        assert_array_equal(block.y, Y)
+        assert_array_equal(block.weights, W)
+    table.loc[5, "c"] = pd.NA
+    with pytest.raises(ChunkError, match=r"X has NaN in column 2 \('c'\), row 5"):
+        read(open_source(table, y))
+    with pytest.raises(ChunkError, match="X must be numbers, but holds objects"):
+        read(open_source(table.assign(c="1.5"), y))
+    labels = next(open_source(X, w, numeric_y=False).chunks(N)).y
+    assert labels.tolist() == W.astype(int).tolist()
+
+
 def test_weights_beside_parquet_files(tmp_path):
     path, _, _ = from_a_folder(tmp_path)
     for weights in (W, mapped(tmp_path, W, "w")):

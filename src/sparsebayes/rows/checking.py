@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.rows.blocks import Block, ChunkError, FloatArray
 
-__all__ = ["Checker", "as_array", "check_lengths", "column_names", "reason_of", "refused"]
+__all__ = [
+    "Checker",
+    "as_array",
+    "check_lengths",
+    "column_names",
+    "numbers_of",
+    "reason_of",
+    "refused",
+]
 
 _REAL = "biuf"
 _KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "O": "objects"}
@@ -155,7 +163,7 @@ class Checker:
     def _targets(self, y: Any, n: int, name: str, first: int) -> NDArray[Any]:
         if y is None:
             raise refused(name, "y is missing")
-        y = as_array(y, "y", name)
+        y = as_array(y, "y", name, labels=not self.numeric_y)
         if y.ndim not in (1, 2):
             raise refused(name, f"y must have one or two dimensions, but its shape is {y.shape}")
         if y.shape[0] != n:
@@ -201,13 +209,25 @@ def _weights(weights: Any, n: int, name: str, first: int) -> FloatArray | None:
     return found
 
 
-def as_array(values: Any, what: str, name: str) -> NDArray[Any]:
-    """An array of what a user gave, of whatever type."""
+def as_array(values: Any, what: str, name: str, labels: bool = False) -> NDArray[Any]:
+    """An array of what a user gave, of whatever type; labels are left as they are."""
     try:
         found: NDArray[Any] = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise refused(name, f"{what} is no array ({reason_of(error)})") from error
-    return found
+    return found if labels else numbers_of(values, found)
+
+
+def numbers_of(values: Any, found: NDArray[Any]) -> NDArray[Any]:
+    """Numbers of a frame that are objects as an array: of several types, or with missing ones."""
+    types = getattr(values, "dtypes", None)
+    if found.dtype.kind != "O" or types is None or not hasattr(values, "to_numpy"):
+        return found
+    kinds = [getattr(of, "kind", "O") for of in (types if hasattr(types, "__iter__") else [types])]
+    if not all(kind in _REAL for kind in kinds):
+        return found
+    numbers: FloatArray = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return numbers
 
 
 def _floats(values: Any, what: str, name: str) -> Any:

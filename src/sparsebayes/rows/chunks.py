@@ -104,7 +104,7 @@ class ChunkSource:
         if once is iter(self.given):
             raise TypeError(_ONCE.format("what the function returns"))
         for number, item in self._items(once):
-            X, y, _ = _parts(item, f"chunk {number}")
+            X, y, _ = _parts(item, f"chunk {number}", self.numeric_y)
             if not X.shape[0]:
                 continue
             check = Checker(self.numeric_y)
@@ -131,7 +131,7 @@ class ChunkSource:
         start, number = 0, -1
         for number, item in self._items(iter(self.given)):
             name = f"chunk {number}"
-            X, y, weights = _parts(item, name)
+            X, y, weights = _parts(item, name, self.numeric_y)
             names = column_names(item[0])
             del item
             n = int(X.shape[0])
@@ -181,14 +181,14 @@ class ChunkSource:
             number += 1
 
 
-def _parts(item: Any, name: str) -> tuple[Any, Any, Any]:
+def _parts(item: Any, name: str, numeric_y: bool) -> tuple[Any, Any, Any]:
     if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):
         raise refused(name, f"it must be (X, y) or (X, y, sample_weight), not {_described(item)}")
     X, y, weights = (*item, None)[:3]
     X = X.tocsr() if is_sparse(X) else as_array(X, "X", name)
     if X.ndim != 2:
         raise refused(name, f"X must have two dimensions, but its shape is {X.shape}")
-    y = None if y is None else as_array(y, "y", name)
+    y = None if y is None else as_array(y, "y", name, labels=not numeric_y)
     weights = None if weights is None else as_array(weights, "sample_weight", name)
     check_lengths(int(X.shape[0]), y, weights, name)
     return X, y, weights

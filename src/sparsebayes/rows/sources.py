@@ -8,7 +8,7 @@ import numpy as np
 
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.rows.arrays import ArraySource
-from sparsebayes.rows.checking import column_names
+from sparsebayes.rows.checking import column_names, numbers_of
 from sparsebayes.rows.chunks import Chunks, ChunkSource
 from sparsebayes.rows.parquet import Parquet, ParquetSource, are_paths, is_path
 
@@ -105,7 +105,8 @@ def _open_parquet(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> Parque
 def _open_arrays(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> ArraySource:
     names = column_names(X)
     X = X.tocsr() if is_sparse(X) else _sliceable(X, "X")
-    y, sample_weight = _sliceable(y, "y"), _sliceable(sample_weight, "sample_weight")
+    y = _sliceable(y, "y", labels=not numeric_y)
+    sample_weight = _sliceable(sample_weight, "sample_weight")
     if y is None:
         raise ValueError("y is missing: give the targets.")
     if len(X.shape) != 2:
@@ -120,7 +121,7 @@ def _open_arrays(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> ArraySo
     return ArraySource(X, y, sample_weight, numeric_y, names)
 
 
-def _sliceable(values: Any, what: str) -> Any:
+def _sliceable(values: Any, what: str, labels: bool = False) -> Any:
     if values is None or isinstance(values, np.ndarray):
         return values
     if _is_stored(values):
@@ -131,9 +132,10 @@ def _sliceable(values: Any, what: str) -> Any:
             )
         return values
     try:
-        return np.asarray(values)
+        found = np.asarray(values)
     except (TypeError, ValueError):
         raise ValueError(f"{what} is no array: its rows differ in length.") from None
+    return found if labels else numbers_of(values, found)
 
 
 def _is_stored(X: Any) -> bool:
