@@ -153,6 +153,11 @@ def test_weights():
         summarize(LocalRows(open_source(X, X[:, 0], np.full(6, 0.1)), 2))
 
 
+def test_one_row_is_too_few():
+    with pytest.raises(ValueError, match="there is only 1 row: a fit needs at least 2"):
+        summarize(LocalRows(open_source([[1.0]], [2.0]), 5))
+
+
 class TestLabels:
     def found(self, *chunks, weights=None):
         items = [(np.zeros((len(y), 1)), y) for y in chunks]

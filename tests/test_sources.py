@@ -336,6 +336,7 @@ class TestBadArrays:
             ((X, np.empty((N, 0))), r"y has shape \(103, 0\)"),
             ((X, 3.0), r"y has shape \(\)"),
             ((X, None), "y is missing"),
+            ((None, Y), "X is missing"),
             (([[1.0], [1.0, 2.0]], [0, 1]), "X is no array: its rows differ in length"),
         ],
     )

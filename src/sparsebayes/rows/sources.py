@@ -103,6 +103,8 @@ def _open_parquet(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> Parque
 
 
 def _open_arrays(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> ArraySource:
+    if X is None:
+        raise ValueError("X is missing: give the inputs.")
     names = column_names(X)
     X = X.tocsr() if is_sparse(X) else _sliceable(X, "X")
     y = _sliceable(y, "y", labels=not numeric_y)

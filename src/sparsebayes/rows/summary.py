@@ -161,6 +161,8 @@ def summarize(rows: Rows, *, numeric_y: bool = True) -> Summary:
     """
     found = rows.fold(_Summarize(numeric_y))
     rows.meter.length = max(rows.meter.length, found.n)
+    if found.n < 2:
+        raise ValueError("there is only 1 row: a fit needs at least 2.")
     if found.weighted or found.inputs is None:
         check_total_weight(found.weight)
     return found
