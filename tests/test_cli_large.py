@@ -63,6 +63,22 @@ def test_a_folder_is_fitted_like_a_file(run, folder, file, tmp_path, targets):
     np.testing.assert_allclose(found[folder].predict(X), found[file].predict(X), atol=1e-8)
 
 
+def test_classes_of_a_folder(run, folder, file, tmp_path):
+    options = ["--target", "kind", "--drop", "y", "z", "--kernel", "none"]
+    found = {}
+    for data in (folder, file):
+        path = tmp_path / f"{data.name}.model"
+        code, out, err = run("fit", data, *options, "--output", path)
+        assert code == 0
+        assert err == "sparsebayes: note: 'kind' is text, so its values are taken for classes\n"
+        assert "'high', 'low', 'middle'" in line(out, "classes")
+        found[data] = line(out, "fit"), load(path)
+    assert found[folder][0] == found[file][0]
+    X = pd.read_parquet(file)[["a", "b", "c"]]
+    proba = found[file][1].predict_proba(X)
+    np.testing.assert_allclose(found[folder][1].predict_proba(X), proba, atol=1e-8)
+
+
 def test_a_limit_of_memory_and_a_checkpoint_of_tables(run, file, frame, tmp_path):
     table = tmp_path / "all.csv"
     frame.to_csv(table, index=False)

@@ -20,7 +20,7 @@ from sparsebayes.rows import ChunkError
 
 N, M = 8000, 900
 MEMORY = "64MiB"  # too little for the Gram matrix of all atoms: screens and rounds
-KINDS = ("regression",)
+KINDS = ("regression", "classification")
 FRESH = np.random.default_rng(1).uniform(-4, 4, (300, 2))
 
 
@@ -242,6 +242,33 @@ def test_a_fit_that_is_done_is_resumed_at_once(folder, undisturbed, tmp_path):
     model.set_params(resume=True, memory="80MiB", tol=1e-7, callback=seen.append).fit(X, y)
     assert seen[-1].screens == 1
     assert_same(model, undisturbed["regression"])
+
+
+@pytest.fixture(scope="module")
+def subsets(folder):
+    """More atoms than are screened at once, and what an undisturbed fit finds."""
+    X, y = read(folder, "regression")
+    centers = np.random.default_rng(2).uniform(-4, 4, (4000, 2))
+    dictionary, seen = Kernel("rbf", gamma=1.0, centers=centers), []
+    model = SparseBayesRegressor(dictionary, memory=MEMORY, callback=seen.append)
+    model.fit(X[:3000], y[:3000])
+    assert seen[-1].screens > 6
+    return dictionary, X[:3000], y[:3000], model
+
+
+@pytest.mark.parametrize("screens", [2, 3, 6])
+def test_a_fit_in_subsets_of_the_dictionary_goes_on_too(subsets, tmp_path, screens):
+    dictionary, X, y, expected = subsets
+    model = SparseBayesRegressor(
+        dictionary,
+        memory=MEMORY,
+        checkpoint=tmp_path / "fit.checkpoint",
+        callback=lambda found: found.screens == screens,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    model.set_params(callback=None, resume=True).fit(X, y)
+    assert_same(model, expected)
 
 
 @pytest.mark.parametrize("change", ["targets", "inputs", "dictionary", "prior", "rows", "centers"])
