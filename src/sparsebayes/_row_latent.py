@@ -33,7 +33,7 @@ from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Screens
 from sparsebayes.rows.summary import Summary, gather
-from sparsebayes.solvers import latent_rounds, rounds
+from sparsebayes.solvers import latent_rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, restored
 from sparsebayes.solvers.latent_rounds import Screened
 
@@ -269,11 +269,11 @@ class _Fit:
         """Resolve the prior, which may depend on how many atoms there are to choose from."""
         count = self.latent.n_atoms
         if not is_kernel_machine(dictionary):
-            count = sum(self._candidates(part) for part in self._subsets(0))
+            count = sum(self._candidates(part) for part in self._subsets())
         self.hyperprior = resolve_prior(prior, dictionary, self.weight, count * self.per_atom)
 
-    def _subsets(self, active: int) -> list[IndexArray]:
-        return self.journey.subsets(self.latent.n_atoms, active, self.latent.K)
+    def _subsets(self) -> list[IndexArray]:
+        return self.journey.subsets(self.latent.n_atoms, self.latent.K)
 
     def _candidates(self, indices: IndexArray) -> int:
         """Number of atoms that are not constant; one pass over the rows."""
@@ -329,7 +329,7 @@ class _Fit:
                 near = None  # it has converged on all rows
         if stage == TENTH and plan.tenth is not None:
             rough = max(tol, _ROUGH)
-            good, near = self._rounds(stage, plan.tenth, point, near, rough, max_iter, turn, 0)
+            good, near = self._rounds(stage, plan.tenth, point, near, rough, max_iter, turn, subset)
             point, turn, subset = good.point, 0, 0
         return self._rounds(ALL_ROWS, 1.0, point, near, tol, max_iter, turn, subset)[0]
 
@@ -355,8 +355,7 @@ class _Fit:
         self._good = _Good(solution, quad, indices, point)
         problem = Problem(quad, self.hyperprior, 1.0)
         _, statistics = certify(problem, state, UNIT_NOISE)
-        close = rounds.candidates(problem, state, statistics, *rounds.NEAR)
-        return point, np.unique(indices[close // self.per_atom])
+        return point, indices[latent_rounds.closest(problem, state, statistics, latent.K)]
 
     def _rounds(
         self,
@@ -374,7 +373,7 @@ class _Fit:
         if fraction < 1:
             n = int(fraction * self.n)
             latent = replace(latent, rows=latent.rows.mapped(self._some(fraction)), n_rows=n)
-        subsets = self._subsets(point.active.size)
+        subsets = self._subsets()
 
         def keep(screened: Screened) -> None:
             here = screened.point

@@ -138,6 +138,7 @@ class Looks:
         value, elsewhere = 0.0, np.zeros(len(self.others))
         pull, C = np.zeros(K), np.zeros((K, K))
         gradient, cross, gram = np.zeros(m), np.zeros((m, K)), np.zeros((m, m))
+        product = np.empty_like(gram)
         moved = peak = 0.0
         for part, phi in _tiles(self.atoms, self.reference, block, max(m, K * K)):
             f = self.functions.at(phi)
@@ -158,7 +159,11 @@ class Looks:
                 own = U if K == 1 else U[:, mine]
                 gradient[mine] += slope[:, one] @ own
                 cross[mine] += own.T @ B[:, one]
-            gram += _gram(U, k, B)
+            if K > 1:
+                gram += weighted_gram(U.T, k, B)
+            else:  # the product of an array with itself takes half the time
+                U *= np.sqrt(B[:, 0])
+                gram += np.matmul(U.T, U, out=product)
         return LookSums(value, elsewhere, pull, C, gradient, cross, gram, moved, peak)
 
 
@@ -219,7 +224,7 @@ class Screens:
         P = one.size
         products = np.zeros((K + P + p * K, M))
         second = np.zeros((int(squared.sum()), M))
-        left = np.empty((len(products), 0))
+        left, found = np.empty((len(products), 0)), np.empty_like(products)
         for part, phi in _tiles(self.atoms, self.reference, block, K * K):
             f = self.functions.at(phi)
             _, slope, B = _expanded(self.likelihood, part, f)
@@ -228,10 +233,11 @@ class Screens:
             left[:K] = (np.einsum("nkl,nl->nk", B, f) + slope).T
             left[K : K + P] = B[:, one, two].T
             if p:
-                few = np.ascontiguousarray(phi.T[atom])  # (p, n)
+                B_k = B.transpose(2, 1, 0)[k]  # (p, K, n)
                 weighted = left[K + P :].reshape(p, K, len(phi))
-                np.multiply(B.transpose(1, 2, 0)[:, k].transpose(1, 0, 2), few[:, None], weighted)
-            products += left @ phi
+                np.multiply(phi[:, atom].T[:, None], B_k, out=weighted)
+            np.matmul(left, phi, out=found)
+            products += found
             np.square(phi, out=phi)
             second += left[K : K + P][squared] @ phi
         columns = products[K + P :].reshape(p, K, M)
@@ -267,11 +273,3 @@ def _expanded(likelihood: Likelihood, block: Block, f: FloatArray) -> Expansion:
     with np.errstate(over="ignore"):
         value, slope, curvature = likelihood.expand(block.y, f)
         return Expansion(value, slope, curvature).weighted(block.weights)
-
-
-def _gram(U: FloatArray, k: IndexArray, B: FloatArray) -> FloatArray:
-    """Sums of U_i B_kl U_j; of one latent function by a product that is half as dear."""
-    if B.shape[1] > 1:
-        return weighted_gram(U.T, k, B)
-    scaled = U * np.sqrt(B[:, 0])
-    return np.asarray(scaled.T @ scaled)

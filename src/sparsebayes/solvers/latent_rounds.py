@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import Breakdown
+from sparsebayes.engine import Breakdown, Screen, State
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData
-from sparsebayes.problem import Certificate, Progress, Report, Solution, Status, certify
+from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers.expansion import (
     UNIT_NOISE,
     Expanded,
@@ -30,16 +30,16 @@ from sparsebayes.solvers.expansion import (
 )
 from sparsebayes.solvers.relinearize import converge
 from sparsebayes.solvers.rounds import candidates, combined
-from sparsebayes.solvers.settling import Fit
+from sparsebayes.solvers.settling import FARTHEST, Fit
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Ended", "Screened", "solve"]
+__all__ = ["Ended", "Screened", "closest", "solve"]
 
-_POOL = 96, 2  # candidates after a screen, and partners of each active atom
-_NEAR = 128, 2  # the same of those that are taken along to more rows
-_COLUMNS = 480  # most columns that compete after a screen: products of more take too long
+_POOL = 96, 4  # candidates of each kind, and partners of each active atom
+_COLUMNS = 256  # most columns that compete: their products are summed at every expansion
+_LEAST = 16  # atoms that may enter, however many there are
 _LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 30  # of each subset, at most
 _IDLE = 2  # screens in a row after which nothing had moved
@@ -117,6 +117,7 @@ def solve(
     point, trace = start, list[Progress]()
     quiet: list[Certificate] = []  # of subsets that have nothing to add to this very point
     idle, status = 0, Status.CONVERGED
+    subset %= len(subsets)  # with more memory there may be fewer of them
     if near is not None:
         point = rounds.work(point, np.union1d(rounds.atoms_of(point), near), tol) or point
     for _ in range(_SCREENS * len(subsets)):
@@ -140,7 +141,7 @@ def solve(
             status = Status.UNSETTLED
             break
         else:
-            pool = np.union1d(rounds.atoms_of(found.point), rounds.close(found, _POOL))
+            pool = np.union1d(rounds.atoms_of(found.point), rounds.close(found))
             moved = rounds.work(found.point, pool, max(_LOOSE * gain, 0.5 * tol))
             if moved is None:
                 status = Status.BREAKDOWN
@@ -156,7 +157,39 @@ def solve(
     whole, converged = combined(quiet), status is Status.CONVERGED
     iterations = rounds.fit.iterations
     solution = Solution(state, UNIT_NOISE, status, whole, converged, iterations, tuple(trace))
-    return Ended(solution, found, rounds.close(found, _NEAR))
+    return Ended(solution, found, rounds.close(found))
+
+
+def closest(problem: Problem, state: State, statistics: Screen, K: int) -> IndexArray:
+    """Atoms that are closest to entering, few enough for all their products to be summed.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem of one expansion.
+    state : State
+        Where it is.
+    statistics : Screen
+        What a screen has found there.
+    K : int
+        Number of latent functions.
+
+    Returns
+    -------
+    ndarray of int
+        Atoms that may be active in one latent function, but not in all; ascending.
+    """
+    per_atom = K // problem.quad.group
+    active = np.unique(state.active // per_atom)
+    most = max(_COLUMNS // K - active.size, _LEAST)
+    count, partners = _POOL
+    while True:
+        chosen = candidates(problem, state, statistics, count, partners)
+        atoms = np.unique(chosen // per_atom)
+        fresh = np.setdiff1d(atoms, active).size
+        if fresh <= most or count == 1:
+            return atoms
+        count, partners = max(count * min(most, fresh - 1) // fresh, 1), max(partners - 1, 0)
 
 
 @dataclass
@@ -188,15 +221,16 @@ class _Rounds:
         here = restored(at.point, atoms, self.per_atom, K)
         return Screened(at, atoms, here, certificate, subset, turn + 1)
 
-    def close(self, found: Screened, wanted: tuple[int, int]) -> IndexArray:
+    def close(self, found: Screened) -> IndexArray:
         """Atoms, of the whole dictionary, that are closest to entering."""
-        most = max(_COLUMNS // self.latent.K, 1)
-        count = min(wanted[0], most)
-        chosen = candidates(found.at.problem, found.at.state, self._statistics, count, wanted[1])
-        return np.unique(found.atoms[chosen // self.per_atom])
+        chosen = closest(found.at.problem, found.at.state, self._statistics, self.latent.K)
+        return found.atoms[chosen]
 
     def work(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
         """Converge on a few atoms; None where float64 cannot."""
+        if not pool.size:
+            return point
+        self.fit.reach = FARTHEST  # a round depends on nothing but the point it starts from
         few, K = self.latent.restrict(pool), self.latent.K
         here = renumbered(point, pool, self.per_atom, K)
         try:
