@@ -21,6 +21,7 @@ MODULES = [
     "sparsebayes.plotting",
     "sparsebayes.predictive",
     "sparsebayes.reconstruction",
+    "sparsebayes.rows",
     "sparsebayes.sensing",
     "sparsebayes.signals",
 ]

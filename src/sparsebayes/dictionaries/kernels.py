@@ -100,7 +100,8 @@ class Kernel(Addable, BaseEstimator):
         Further arguments of a callable, or of a kernel that scikit-learn evaluates.
     centers : array of shape (n_centers, n_features), int or None, default=None
         None for the training rows (equal rows give one atom), an array, or a number of k-means
-        centers.
+        centers: of all rows, or of a sample of 20 000 distinct ones, or ten for each center, where
+        there are more.
 
     Examples
     --------
