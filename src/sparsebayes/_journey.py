@@ -85,15 +85,13 @@ class Journey:
         self._print = fingerprint(self.parameters, **facts)
         return self.checkpoint.read(self._print)
 
-    def subsets(self, atoms: int, active: int, columns: int = 1) -> list[IndexArray]:
+    def subsets(self, atoms: int, columns: int = 1) -> list[IndexArray]:
         """Divide the atoms to be screened into subsets that fit into memory.
 
         Parameters
         ----------
         atoms : int
             Number of atoms.
-        active : int
-            About as many will be active, or their columns of G be kept.
         columns : int, default=1
             Columns of each atom.
 
@@ -107,7 +105,7 @@ class Journey:
         universe = np.flatnonzero(drawn)
         if not universe.size:
             universe = np.arange(min(atoms, 1))
-        count = max(1, -(-universe.size // self.budget.subset(active, columns)))
+        count = max(1, -(-universe.size // self.budget.subset(columns)))
         return [universe[subset::count] for subset in range(count)]
 
     def keep(

@@ -15,6 +15,7 @@ SMALLEST_MEMORY = 2**26
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_ROOM = 384  # active atoms and candidates for which there is room in a screen
 _LARGEST_BLOCK = 2**15  # rows: more in a block would leave cores idle at the end of a pass
 
 
@@ -90,10 +91,10 @@ class Budget:
         """Whether G of all atoms may be kept: in the cache, in sums of every thread, in copies."""
         return 8 * size**2 * (self.threads + 6) <= self.memory // 2
 
-    def subset(self, active: int, columns: int = 1) -> int:
-        """Atoms that can be screened at a time beside so many active ones."""
+    def subset(self, columns: int = 1) -> int:
+        """Atoms of so many columns that can be screened at a time, beside those that are active."""
         # per atom and active one: kept columns twice over, a copy, L^-1 R G, sums of every thread
-        each = 8 * columns**2 * (max(active, 64) * (self.threads + 7) + 32)
+        each = 8 * columns**2 * (_ROOM * (self.threads + 7) + 32)
         return max(256, self.memory // (2 * each))
 
     def sample(self, atoms: int, rows: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Block, Chosen, Rows
-from sparsebayes.rows.gaussian import shifted_tiles
+from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.rounds import Ended, Place, Screened, View
@@ -180,6 +180,7 @@ class _Fit:
     journey: Journey
     _good: tuple[Solution, View, CenteredQuadratic] | None = None
     _sample: Gathered | None = None
+    _spent: int = 0  # iterations of stages that have ended
 
     @property
     def good(self) -> tuple[Solution, View, CenteredQuadratic]:
@@ -211,13 +212,7 @@ class _Fit:
             return np.zeros(indices.size)
         if self._sample is None:
             self._sample = gather(self.rows, min(1.0, _REFERENCE / self.summary.n), _SEED)
-        X, _, _ = self._sample
-        few = self.atoms.restrict(indices)
-        block = Block(X, np.empty(0), None, 0, "sample")
-        total = np.zeros(indices.size)
-        for _, phi in shifted_tiles(few, total * 0.0, block):
-            total += phi.sum(axis=0)
-        return total / block.n
+        return sample_means(self.atoms.restrict(indices), self._sample.X)
 
     def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
         """The quadratic of some atoms on some rows."""
@@ -278,7 +273,9 @@ class _Fit:
             stage = TENTH if plan.tenth is not None else ALL_ROWS
         if stage == TENTH:
             rough = max(tol, _ROUGH)
-            ended = self._rounds(stage, plan.tenth or 1.0, place, near, rough, max_iter, turn, 0)
+            ended = self._rounds(
+                stage, plan.tenth or 1.0, place, near, rough, max_iter, turn, subset
+            )
             place, near = ended.view.place(_state(ended.solution)), ended.near
             turn, subset = 0, 0
         self._rounds(ALL_ROWS, 1.0, place, near, tol, max_iter, turn, subset)
@@ -307,6 +304,7 @@ class _Fit:
         view = self.view(quad, indices)
         solution = solve(view.problem, None)
         self._good = solution, view, quad
+        self._spent = solution.n_iter
         state = _state(solution)
         _, statistics = certify(view.problem, state, solution.noise)
         close = rounds.candidates(view.problem, state, statistics, *rounds.NEAR)
@@ -328,7 +326,7 @@ class _Fit:
     ) -> Ended:
         watch = self.journey.watch
         watch.stage(stage)
-        views = _Views(self, self.rows.mapped(Chosen(fraction, _SEED)), place.active.size)
+        views = _Views(self, self.rows.mapped(Chosen(fraction, _SEED)))
 
         def keep(screened: Screened) -> None:
             here = screened.place
@@ -351,8 +349,9 @@ class _Fit:
             report=watch.screened,
             keep=keep,
         )
-        certificate = replace(ended.solution.certificate, fraction=views.fraction)
-        solution = replace(ended.solution, certificate=certificate)
+        certificate = replace(ended.solution.certificate, fraction=views.screened / self.atoms.size)
+        self._spent += ended.solution.n_iter
+        solution = replace(ended.solution, certificate=certificate, n_iter=self._spent)
         self._good = solution, ended.view, views.quad
         return replace(ended, solution=solution)
 
@@ -363,24 +362,21 @@ class _Views:
 
     fit: _Fit
     rows: Rows
-    active: int  # about as many atoms will be active
-    count: int = field(init=False)
-    _universe: IndexArray = field(init=False)
+    _subsets: list[IndexArray] = field(init=False)
     _last: tuple[int, View, RowQuadratic] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        M, screened = self.fit.atoms.size, self.fit.journey.screened
-        # One in so many atoms, the same ones always.
-        self._universe = np.flatnonzero(Chosen(screened, _SEED).draws(0, M) < screened)
-        if not self._universe.size:
-            self._universe = np.arange(min(M, 1))
-        size = self.fit.journey.budget.subset(self.active + rounds.POOL)
-        self.count = -(-self._universe.size // size)
+        self._subsets = self.fit.journey.subsets(self.fit.atoms.size)
 
     @property
-    def fraction(self) -> float:
-        """Part of the atoms that is screened."""
-        return self._universe.size / self.fit.atoms.size
+    def count(self) -> int:
+        """Number of subsets."""
+        return len(self._subsets)
+
+    @property
+    def screened(self) -> int:
+        """Number of atoms in all of them."""
+        return sum(subset.size for subset in self._subsets)
 
     @property
     def quad(self) -> RowQuadratic:
@@ -407,9 +403,9 @@ class _Views:
         if last is not None and last[0] == subset and np.isin(active, last[1].atoms).all():
             return last[1]
         self._last = None
-        indices = np.union1d(self._universe[subset :: self.count], active)
+        indices = np.union1d(self._subsets[subset], active)
         quad = self.fit.quadratic(self.rows, indices, np.searchsorted(indices, active))
-        known = None if self.count == 1 else self._universe.size
+        known = None if self.count == 1 else self.screened
         view = self.fit.view(quad, indices, known)
         self._last = subset, view, quad
         return view
@@ -428,7 +424,7 @@ class _Views:
             Their problem.
         """
         quad = self.fit.quadratic(self.rows, atoms, np.arange(atoms.size))
-        return self.fit.view(quad, atoms, self._universe.size)
+        return self.fit.view(quad, atoms, self.screened)
 
 
 def _state(solution: Solution) -> State:
