@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import _million_dask
+from benchmarks import _million_dask, _million_rates
 from benchmarks._classification import standard_error
 from benchmarks._harness import Report, argument_parser
 from benchmarks._million_machines import (
@@ -269,6 +269,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds for a competitor")
     parser.add_argument("--folder", type=Path, help="where data are written, instead of a new one")
     parser.add_argument("--dask", action="store_true", help="local blocks beside Dask instead")
+    parser.add_argument("--rates", action="store_true", help="passes one by one instead")
     parser.add_argument("--quick", action="store_true", help="10 000 rows, no LIBSVM")
     parser.add_argument("--child", metavar="JSON", help="used by the benchmark itself")
     args = parser.parse_args()
@@ -280,8 +281,11 @@ def main() -> None:
         args.sizes, args.disk = [10**4], []
         args.only = args.only or [name for name in MACHINES if name != "LIBSVM"]
     report = Report.open(f"{CENTERS} kernels, many rows", args.threads)
-    if args.dask:
-        _million_dask.run(report, args, asked(args), measure)
+    if args.dask or args.rates:
+        if args.dask:
+            _million_dask.run(report, args, asked(args), measure)
+        else:
+            _million_rates.run(report, args, asked(args))
         report.close(args.json)
         return
     print(f"times are of the wall clock; a competitor retires after {args.limit:.0f} s")

@@ -1,0 +1,159 @@
+"""Passes over the data one by one, and more rows on more machines: ``benchmarks.million --rates``.
+
+A fit in blocks is watched: what each pass computes, how long it takes, how large its sum is. From
+these follows what the same passes cost for a billion rows on a hundred such machines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import pickle
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks._harness import Report
+from benchmarks._million_machines import draw, fit_own
+from sparsebayes.rows import Chosen, LocalRows
+
+ROWS = 10**6
+FAR_ROWS = 10**9
+MACHINES = 100
+PARTITION = 10**6  # rows
+MOST_SAMPLED = 10**6  # rows of a fit's second step, a tenth of them
+FAN_IN = 8  # sums that one task merges
+SCHEDULING = 1e-3  # seconds for a task, as Dask's own documentation has it
+NETWORK = 1e9 / 8  # bytes a second of one machine: gigabit Ethernet
+WORDS = {
+    "_Summarize": "first look",
+    "_Distinct": "rows to cluster",
+    "_keep": "sample of rows",
+    "Products": "screen",
+    "Screens": "screen",
+    "Grams": "competition",
+    "Looks": "mode, competition",
+}
+
+COLUMNS = {
+    "": "",
+    "passes": "d",
+    "atoms": ".0f",
+    "wall s": ".2f",
+    "% of all": ".0f",
+    "us a row": ".2f",
+    "bytes of a sum": ",.0f",
+}
+FAR = {
+    "": "",
+    "passes": "d",
+    "compute s": ".1f",
+    "MB a machine": ".1f",
+    "network s": ".2f",
+    "tasks s": ".1f",
+}
+
+
+@dataclass
+class Kind:
+    """Passes of one kind."""
+
+    seconds: list[float] = field(default_factory=list)
+    atoms: list[int] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    sampled: bool = False
+
+
+@contextlib.contextmanager
+def watched(kinds: dict[str, Kind]) -> Iterator[None]:
+    """Note every pass over local rows."""
+    fold = LocalRows.fold
+
+    def noted(self: LocalRows, statistic: Callable[..., Any], *merge: Any) -> Any:
+        begun = time.perf_counter()
+        found = fold(self, statistic, *merge)
+        seconds = time.perf_counter() - begun
+        name = getattr(statistic, "__name__", type(statistic).__name__)
+        word = WORDS.get(name, name.strip("_").lower())
+        chosen = any(isinstance(step, Chosen) and step.fraction < 1 for step in self.steps)
+        if sampled := chosen and name != "_keep":
+            word += ", a tenth"
+        kind = kinds.setdefault(word, Kind(sampled=sampled))
+        kind.seconds.append(seconds)
+        atoms = getattr(statistic, "atoms", None)
+        kind.atoms.append(0 if atoms is None else atoms.size)
+        kind.size.append(len(pickle.dumps(found, protocol=5)))
+        return found
+
+    type.__setattr__(LocalRows, "fold", noted)
+    try:
+        yield
+    finally:
+        type.__setattr__(LocalRows, "fold", fold)
+
+
+def run(report: Report, args: argparse.Namespace, problems: list[str]) -> None:
+    """Measure, print, calculate."""
+    n = 10**5 if args.quick else ROWS
+    for problem in problems:
+        X, y, _ = draw(problem, n, [0, 0])
+        kinds: dict[str, Kind] = {}
+        begun = time.perf_counter()
+        with watched(kinds):
+            fit_own(problem, X, y)
+        whole = time.perf_counter() - begun
+        rows = [measured(name, kind, n, whole) for name, kind in kinds.items()]
+        between = whole - sum(row["wall s"] for row in rows)
+        share = 100 * between / whole
+        rows.append({"": "between passes", "wall s": between, "% of all": share})
+        rows.append({"": "the fit", "passes": sum_of(rows, "passes"), "wall s": whole})
+        report.show(f"{problem}, {n:,} rows: kinds of passes", rows, COLUMNS)
+        far = [calculated(name, kind, n) for name, kind in kinds.items()]
+        far.append({"": "between passes", "compute s": between})
+        total = {key: sum_of(far, key) for key in FAR if key}
+        far.append({"": "the fit"} | total)
+        title = f"{problem}, calculated: {FAR_ROWS:,} rows on {MACHINES} such machines"
+        report.show(title, far, FAR)
+        seconds = sum(total[key] for key in ("compute s", "network s", "tasks s"))
+        print(f"in all about {seconds:.0f} s")
+
+
+def sum_of(rows: list[dict[str, Any]], key: str) -> Any:
+    return sum(row[key] for row in rows if row.get(key) is not None)
+
+
+def measured(name: str, kind: Kind, n: int, whole: float) -> dict[str, Any]:
+    count, seconds = len(kind.seconds), sum(kind.seconds)
+    return {
+        "": name,
+        "passes": count,
+        "atoms": sum(kind.atoms) / count,
+        "wall s": seconds,
+        "% of all": 100 * seconds / whole,
+        "us a row": 1e6 * seconds / count / n,
+        "bytes of a sum": sum(kind.size) / count,
+    }
+
+
+def calculated(name: str, kind: Kind, n: int) -> dict[str, Any]:
+    """The same passes over more rows: computing is shared, every edge of the tree has one sum.
+
+    Leaves of the tree are on all machines alike, and a sum may travel at each of its levels; the
+    root and the client wait for the last few.
+    """
+    passes = len(kind.seconds)
+    grown = FAR_ROWS / n
+    if kind.sampled:
+        grown = min(FAR_ROWS / 10, MOST_SAMPLED) / min(n / 10, MOST_SAMPLED)
+    partitions = FAR_ROWS / PARTITION
+    edges = partitions * FAN_IN / (FAN_IN - 1)
+    moved = sum(kind.size) * edges / MACHINES
+    return {
+        "": name,
+        "passes": passes,
+        "compute s": sum(kind.seconds) * grown / MACHINES,
+        "MB a machine": moved / 1e6,
+        "network s": moved / NETWORK,
+        "tasks s": passes * edges * SCHEDULING,
+    }
