@@ -306,7 +306,7 @@ def unit_of_range(
         raise ValueError(_out_of_range(peak))
     shift = mean.copy() if center and peak > 0 else np.zeros(len(low))
     away = np.maximum(high - shift, shift - low)
-    constant = (away <= 4 * np.finfo(float).eps * sizes) & center
+    constant = (away <= 4 * np.finfo(float).eps * sizes) & (center or sizes == 0)
     spread = float(np.where(constant, 0.0, away).max(initial=0.0))
     if spread > 0 and np.frexp(spread)[1] < -_LARGEST_EXPONENT:
         raise ValueError(_out_of_range(spread))

@@ -106,7 +106,7 @@ class RowQuadratic(CenteredQuadratic):
         return columns
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
-        sums = self.rows.fold(Products(self.atoms, self.reference, fresh))
+        sums = self.rows.fold(Products(self.atoms, self.reference, fresh, alone=True))
         return self._scaled(sums.columns, fresh)
 
     def _block(self, indices: IndexArray) -> FloatArray:

@@ -60,11 +60,14 @@ class Products:
         What is subtracted from them.
     chosen : ndarray of shape (k,)
         Atoms whose products with all others are wanted.
+    alone : bool, default=False
+        Whether nothing else is wanted: all other sums are then left at zero.
     """
 
     atoms: Atoms
     reference: FloatArray
     chosen: IndexArray
+    alone: bool = False
 
     def __call__(self, block: Block) -> ProductSums:
         """Sum over the rows of a block.
@@ -80,39 +83,46 @@ class Products:
             The sums.
         """
         M, T = self.atoms.size, block.y.shape[1]
-        every = self.chosen.size == M and bool((self.chosen == np.arange(M)).all())
-        k = 0 if every else self.chosen.size
+        every = not self.alone and np.array_equal(self.chosen, np.arange(M))
+        first = 0 if self.alone else 1 + T  # rows of products before those of atoms
+        size = first + (0 if every else self.chosen.size)
         ones = np.ones(block.n) if block.weights is None else block.weights
         weighted, root = block.y * ones[:, None], np.sqrt(ones)
-        left = np.empty((1 + T + k, 0))
-        products, second = np.zeros((1 + T + k, M)), np.zeros(M)
-        found = np.empty_like(products)
-        gram = np.zeros((M, M) if every else (0, M))
+        left, second = np.empty((size, 0)), np.zeros(M)
+        products, found = np.zeros((size, M)), np.empty((size, M))
+        gram, square = np.zeros((2, M, M) if every else (2, 0, M))
         cells = max(TILE_CELLS, M * M) if every else TILE_CELLS
         for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
             if left.shape[1] != len(phi):
-                left = np.empty((1 + T + k, len(phi)))
-            left[0] = ones[rows]
-            left[1 : 1 + T] = weighted[rows].T
-            if k:
-                np.multiply(phi[:, self.chosen].T, ones[rows], out=left[1 + T :])
+                left = np.empty((size, len(phi)))
+            if not self.alone:
+                left[0] = ones[rows]
+                left[1:first] = weighted[rows].T
+            if not every:
+                np.multiply(phi[:, self.chosen].T, ones[rows], out=left[first:])
             np.matmul(left, phi, out=found)
             products += found
             if every:  # a product with itself takes half the time
                 if block.weights is not None:
                     phi *= root[rows, None]
-                gram += phi.T @ phi
-            else:
+                np.matmul(phi.T, phi, out=square)
+                gram += square
+            elif not self.alone:
                 np.square(phi, out=phi)
                 second += ones[rows] @ phi
+        if self.alone:
+            none = np.zeros(M)
+            return ProductSums(
+                0.0, np.zeros(T), np.zeros(T), none, none, np.zeros((T, M)), products
+            )
         return ProductSums(
             float(ones.sum()),
             weighted.sum(axis=0),
             np.einsum("nt,nt->t", weighted, block.y),
             products[0],
             gram.diagonal().copy() if every else second,
-            products[1 : 1 + T],
-            gram if every else products[1 + T :],
+            products[1:first],
+            gram if every else products[first:],
         )
 
 
