@@ -64,7 +64,7 @@ def placed(kind: str, threads: int, X: Any, y: Any) -> Iterator[tuple[Any, Any, 
         return
     from dask.distributed import Client, LocalCluster, wait
 
-    options: dict[str, Any] = {"dashboard_address": None, "memory_limit": 0}
+    options: dict[str, Any] = {"dashboard_address": ":0", "memory_limit": 0}
     with LocalCluster(threads, threads_per_worker=1, **options) as cluster, Client(cluster) as c:
         c.run(ready)
         kept = dask.persist(*lazy)
