@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sparsebayes import RVR
+from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.checkpoints import Checkpoint, CheckpointError, Saved, fingerprint, sketch
 from sparsebayes.datasets import sinc
-from sparsebayes.dictionaries import Kernel
+from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Smoothness
 from sparsebayes.persistence import ModelFileError, load
 
@@ -162,6 +162,21 @@ def test_dictionaries_are_told_apart(path):
     Checkpoint(path).write(fingerprint({"dictionary": Kernel("rbf", gamma=0.5)}), SAVED)
     other = fingerprint({"dictionary": Kernel("rbf", gamma=0.25)})
     refuse(path, "gamma=0.5", "gamma=0.25", key=other)
+
+
+def test_parameters_of_dictionaries_are_told_apart_in_few_bytes(path):
+    centers = np.random.default_rng(0).normal(size=(400, 2))
+    model = SparseBayesRegressor(Kernel("rbf", gamma=np.array([0.5, 2.0]), centers=centers))
+    Checkpoint(path).write(fingerprint(model.get_params()), SAVED)
+    assert path.stat().st_size < 4000
+    assert Checkpoint(path, resume=True).read(fingerprint(model.get_params())).turn == SAVED.turn
+    model.dictionary.gamma = np.array([0.5, 1.0])
+    refuse(path, "dictionary__gamma was array([0.5, 2. ])", key=fingerprint(model.get_params()))
+    model.dictionary.gamma = np.array([0.5, 2.0])
+    model.dictionary.centers = centers + 1e-6
+    text = refuse(path, "dictionary__centers", key=fingerprint(model.get_params()))
+    assert "gamma" not in text
+    refuse(path, key=fingerprint(model.set_params(dictionary=Linear()).get_params()))
 
 
 @pytest.mark.parametrize("size", [1, 20, 200, -30, -1])

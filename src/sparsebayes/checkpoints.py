@@ -41,6 +41,7 @@ _FORMAT = "sparsebayes-checkpoint"
 _FORMAT_VERSION = 1
 _SAME = 1e-9  # sums over rows in other blocks, or by other threads, differ by rounding
 _NAMED = 3  # differences that a message tells
+_FEW = 16  # entries of an array that is kept as it is
 _LONGEST = 80  # characters of a value that a message shows
 _ANEW = "delete it, or fit with resume=False, to begin anew"
 # What may change from one part of a fit to the next: it changes where a fit ends, not its way.
@@ -283,18 +284,26 @@ def sketch(values: ArrayLike) -> list[float]:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What JSON can hold; of objects that it cannot, what they are called."""
-    found = {}
-    for name, value in values.items():
-        try:
-            found[name] = encode(value)
-        except NotStorableError:
-            if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-                found[name] = [int(value.size), sketch(value)]
-            else:
-                kind = value if hasattr(value, "__qualname__") else type(value)
-                found[name] = f"{kind.__module__}.{kind.__qualname__}"
-    return found
+    """What JSON can hold, and in few words: long arrays as sketches, other objects by name."""
+    # scikit-learn gives the parameters of a parameter as well: "dictionary__gamma".
+    told = {name.partition("__")[0] for name in values if "__" in name}
+    return {
+        name: _named(value) if name in told else _short(value) for name, value in values.items()
+    }
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.size > _FEW:
+        return [int(value.size), sketch(value)]
+    try:
+        return encode(value)
+    except NotStorableError:
+        return _named(value)
+
+
+def _named(value: Any) -> str:
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _check_format(header: dict[str, Any]) -> None:
