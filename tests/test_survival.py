@@ -218,18 +218,20 @@ def test_a_callback_stops_a_fit_like_an_interrupt(folder, undisturbed, tmp_path,
     assert_same(model, undisturbed[kind])
 
 
-def test_interrupted_before_all_rows_were_seen_nothing_is_certain(folder):
-    X, y = read(folder, "regression")
-    model = estimator(X, callback=lambda found: found.screens == 1, on_interrupt="return")
+@pytest.mark.parametrize("kind", KINDS)
+def test_interrupted_before_all_rows_were_seen_nothing_is_certain(folder, kind):
+    X, y = read(folder, kind)
+    model = estimator(X, kind, callback=lambda found: found.screens == 1, on_interrupt="return")
     with pytest.warns(ConvergenceWarning, match="the fit was interrupted"):
         model.fit(X, y)
     assert model.solution_.status is Status.INTERRUPTED
     assert not model.converged_
 
 
-def test_interrupted_before_there_is_a_model_it_is_an_interrupt(folder):
-    X, y = read(folder, "regression")
-    model = estimator(X, callback=lambda found: True, on_interrupt="return")
+@pytest.mark.parametrize("kind", KINDS)
+def test_interrupted_before_there_is_a_model_it_is_an_interrupt(folder, kind):
+    X, y = read(folder, kind)
+    model = estimator(X, kind, callback=lambda found: True, on_interrupt="return")
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
 
