@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine
 from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, sampling
-from sparsebayes._labels import plain
+from sparsebayes._labels import plain, shown
 from sparsebayes._latent import Inference, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -91,7 +91,7 @@ class Coded:
         strange = np.flatnonzero(self.classes[codes] != labels)
         if strange.size:
             raise ChunkError(
-                f"{block.name}: it has the label {labels[strange[0]]!r}, which no chunk had when "
+                f"{block.name}: it has the label {shown(labels[strange[:1]])}, which no chunk had when "
                 "the data were read first."
             )
         weights = block.weights
