@@ -29,7 +29,7 @@ from sparsebayes.rows.partitions import (
     room_in_graph,
     shipped,
 )
-from sparsebayes.rows.passes import computed
+from sparsebayes.rows.passes import Pace, computed
 
 T = TypeVar("T")
 
@@ -75,6 +75,8 @@ class DaskRows:
         What is done to each block.
     meter : Meter
         What has been read.
+    pace : Pace
+        How long passes take.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class DaskRows:
     checker: Checker
     steps: tuple[Callable[[Block], Block], ...] = ()
     meter: Meter = field(default_factory=Meter)
+    pace: Pace = field(default_factory=Pace)
 
     @property
     def n_features(self) -> int:
@@ -141,7 +144,7 @@ class DaskRows:
         root, leaves = self.parts.reduced(_opened, parcel, _of_partition, _merged, _FAN_IN)
         try:
             with one_blas_thread(), room_in_graph(len(parcel)):
-                found: T | None = computed(root, leaves, self.meter.read)
+                found: T | None = computed(root, leaves, self.meter.read, self.pace)
         except ChunkError:
             raise
         except Exception as error:

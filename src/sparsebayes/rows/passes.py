@@ -1,12 +1,23 @@
 """A tree of Dask tasks computed by whatever scheduler is active, and heard of while it is."""
 
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["computed"]
+__all__ = ["Pace", "computed"]
+
+_LONG = 5.0  # seconds of a pass on a cluster from which on its parts are heard of
 
 
-def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None]) -> Any:
+@dataclass
+class Pace:
+    """How long the last pass took."""
+
+    seconds: float = 0.0
+
+
+def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None], pace: Pace) -> Any:
     """Compute a delayed value; it alone comes back from the workers.
 
     Parameters
@@ -16,7 +27,10 @@ def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None])
     leaves : dict
         Tasks of its graph, by their keys, and how many rows each deals with.
     heard : callable
-        Told of the rows when a leaf is done; what it raises ends the computation.
+        Told of rows that are done; what it raises ends the computation. On a cluster it is told of
+        all rows at once, unless passes are long: to hear of every leaf costs as much as to have it.
+    pace : Pace
+        How long the last pass took; changed to what this one takes.
 
     Returns
     -------
@@ -28,7 +42,8 @@ def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None])
     >>> import dask
     >>> leaves = [dask.delayed(abs)(-i) for i in (1, 2)]
     >>> told = []
-    >>> computed(dask.delayed(sum)(leaves), {leaf.key: 10 for leaf in leaves}, told.append)
+    >>> rows = {leaf.key: 10 for leaf in leaves}
+    >>> computed(dask.delayed(sum)(leaves), rows, told.append, Pace())
     3
     >>> told
     [10, 10]
@@ -37,16 +52,24 @@ def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None])
     from dask.base import get_scheduler
     from dask.callbacks import Callback
 
+    begun = time.perf_counter()
     owner = getattr(get_scheduler(), "__self__", None)
     if hasattr(owner, "scheduler_info"):  # a client of a cluster
-        return _on_cluster(owner, root, leaves, heard)
+        if pace.seconds >= _LONG:
+            found = _on_cluster(owner, root, leaves, heard)
+        else:
+            found = dask.compute(root, traverse=False)[0]
+            heard(sum(leaves.values()))
+    else:
 
-    def done(key: Any, *_: Any) -> None:
-        if key in leaves:
-            heard(leaves[key])
+        def done(key: Any, *_: Any) -> None:
+            if key in leaves:
+                heard(leaves[key])
 
-    with Callback(posttask=done):
-        return dask.compute(root, traverse=False)[0]
+        with Callback(posttask=done):
+            found = dask.compute(root, traverse=False)[0]
+    pace.seconds = time.perf_counter() - begun
+    return found
 
 
 def _on_cluster(client: Any, root: Any, leaves: Mapping[Any, int], heard: Any) -> Any:
