@@ -349,7 +349,7 @@ def test_a_chunk_that_breaks_is_named_and_the_checkpoint_stays(folder, undisturb
     harmed = []
 
     def harm(found):
-        if found.screens == 2 and not harmed:
+        if found.screens == 1 and not harmed:
             harmed.append(found)
             damage(broken, pd.read_parquet(tmp_path / "whole.parquet"), how)
 
@@ -358,6 +358,7 @@ def test_a_chunk_that_breaks_is_named_and_the_checkpoint_stays(folder, undisturb
     with pytest.raises(ChunkError, match=r"^chunk \d+ \(.*part-2.parquet\): ") as caught:
         model.fit(parts, "y")
     assert "\n" not in str(caught.value)
+    assert kept.exists()
     shutil.copy(tmp_path / "whole.parquet", broken)
     model.set_params(callback=None, resume=True).fit(parts, "y")
     assert_same(model, undisturbed["regression"])
