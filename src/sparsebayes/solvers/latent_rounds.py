@@ -28,7 +28,7 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.relinearize import converge
+from sparsebayes.solvers.relinearize import converge, exchanged
 from sparsebayes.solvers.rounds import candidates, combined
 from sparsebayes.solvers.settling import FARTHEST, Fit
 
@@ -41,6 +41,8 @@ _POOL = 96, 4  # candidates of each kind, and partners of each active atom
 _COLUMNS = 256  # most columns that compete: their products are summed at every expansion
 _LEAST = 16  # atoms that may enter, however many there are
 _LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
+_ROUGH = 0.05  # nats left on the table before atoms are exchanged,
+_EXCHANGES = 4  # so often at most: products of all that compete are known, so it costs little
 _SCREENS = 30  # of each subset, at most
 _IDLE = 2  # screens in a row after which nothing had moved
 
@@ -234,7 +236,14 @@ class _Rounds:
         few, K = self.latent.restrict(pool), self.latent.K
         here = renumbered(point, pool, self.per_atom, K)
         try:
-            here = converge(self.fit, few, here, tol, "work").point
+            at = converge(self.fit, few, here, max(tol, _ROUGH), "work")
+            for _ in range(_EXCHANGES):
+                trial = exchanged(self.fit, few, at)
+                if trial is None:
+                    break
+                at = trial
+            if tol < _ROUGH:
+                at = converge(self.fit, few, at.point, tol, "work")
         except Breakdown:
             return None
-        return restored(here, pool, self.per_atom, K)
+        return restored(at.point, pool, self.per_atom, K)

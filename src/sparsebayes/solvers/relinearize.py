@@ -40,7 +40,7 @@ from sparsebayes.solvers.settling import FARTHEST, Fit, settle
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["converge", "solve"]
+__all__ = ["converge", "exchanged", "solve"]
 
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _FINE = 1e-3  # the same where optima are compared
@@ -278,7 +278,7 @@ def _explored(fit: Fit, latent: LatentData[Any]) -> Point:
     # Rows left out will move the optimum anyway: there one exchange is enough.
     whole = latent.n_rows == fit.latent.n_rows
     for _ in range(_EXCHANGES if whole else 1):
-        trial = _exchanged(fit, latent, at)
+        trial = exchanged(fit, latent, at)
         if trial is None:
             break
         at = trial
@@ -303,8 +303,23 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     return np.sort(np.concatenate([best, drawn]))
 
 
-def _exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | None:
-    """Exchange atoms on one expansion; None unless that is better on its own."""
+def exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | None:
+    """Exchange atoms on one expansion; None unless that is better on its own.
+
+    Parameters
+    ----------
+    fit : Fit
+        The account.
+    latent : LatentData
+        Data and likelihood.
+    at : Expanded
+        The expansion.
+
+    Returns
+    -------
+    Expanded or None
+        Where the exchanges lead to, roughly converged.
+    """
     if latent.shared:  # the table of swaps knows atoms of one column only
         return None
     run = fit.run(at.problem)
