@@ -91,8 +91,8 @@ class Coded:
         strange = np.flatnonzero(self.classes[codes] != labels)
         if strange.size:
             raise ChunkError(
-                f"{block.name}: it has the label {shown(labels[strange[:1]])}, which no chunk had when "
-                "the data were read first."
+                f"{block.name}: it has the label {shown(labels[strange[:1]])}, which no chunk had "
+                "when the data were read first."
             )
         weights = block.weights
         if self.weights is not None:

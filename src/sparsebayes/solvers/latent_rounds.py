@@ -37,8 +37,8 @@ IndexArray = NDArray[np.intp]
 
 __all__ = ["Ended", "Screened", "closest", "solve"]
 
-_POOL = 96, 4  # candidates of each kind, and partners of each active atom
-_COLUMNS = 256  # most columns that compete: their products are summed at every expansion
+_POOL = 256, 8  # candidates of each kind, and partners of each active atom
+_COLUMNS = 512  # most columns that compete: their products are summed at every expansion
 _LEAST = 16  # atoms that may enter, however many there are
 _LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
 _ROUGH = 0.05  # nats left on the table before atoms are exchanged,
