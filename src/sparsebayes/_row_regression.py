@@ -28,6 +28,8 @@ from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Block, Chosen, Rows
 from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.local import LocalRows
+from sparsebayes.rows.sources import open_source
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.rounds import Ended, Place, Screened, View
@@ -265,7 +267,8 @@ class _Fit:
         place = self._warm(last)
         if saved is not None:
             place = Place(saved.arrays["active"], saved.arrays["v"], saved.numbers["noise_var"])
-            stage, turn, subset, near = saved.stage, saved.turn, int(saved.numbers["subset"]), None
+            stage, turn, subset = saved.stage, saved.turn, int(saved.numbers["subset"])
+            near = saved.arrays.get("near")  # it is there where the stage was yet to begin
         elif place is not None:
             stage = ALL_ROWS
         else:
@@ -313,6 +316,27 @@ class _Fit:
             place = Place(place.active[:0], place.v[:0], view.problem.noise().var)
         return place, indices[close]
 
+    def _some(self, fraction: float) -> Rows:
+        """Some of the rows; in memory, if they are on this machine and few enough."""
+        if fraction >= 1:
+            self.rows.meter.length = self.summary.n
+            return self.rows
+        some = self.rows.mapped(Chosen(fraction, _SEED))
+        columns = self.rows.n_features + len(self.units.shift)
+        room = self.journey.budget.rows_kept(columns)
+        if not isinstance(some, LocalRows) or fraction * self.summary.n > room:
+            return some
+        X, t, weights = gather(some)
+        some.meter.length = len(t)
+        return LocalRows(open_source(X, t, weights), some.block_rows, some.threads, (), some.meter)
+
+    def _keep(
+        self, stage: str, turn: int, subset: int, place: Place, more: dict[str, IndexArray]
+    ) -> None:
+        numbers = {"noise_var": place.noise_var, "subset": float(subset)}
+        arrays = {"active": place.active, "v": place.v, **more}
+        self.journey.keep(stage, turn, numbers, arrays)
+
     def _rounds(
         self,
         stage: str,
@@ -326,12 +350,13 @@ class _Fit:
     ) -> Ended:
         watch = self.journey.watch
         watch.stage(stage)
-        views = _Views(self, self.rows.mapped(Chosen(fraction, _SEED)))
+        if near is not None:
+            self._keep(stage, turn, subset, place, {"near": near})
+        views = _Views(self, self._some(fraction))
 
         def keep(screened: Screened) -> None:
             here = screened.place
-            numbers = {"noise_var": here.noise_var, "subset": float(screened.subset)}
-            self.journey.keep(stage, screened.turn, numbers, {"active": here.active, "v": here.v})
+            self._keep(stage, screened.turn, screened.subset, here, {})
             noise = screened.view.problem.noise()._replace(var=here.noise_var)
             found, certificate = screened.state, screened.certificate
             status, turns = Status.INTERRUPTED, screened.turn
