@@ -220,23 +220,30 @@ def test_a_fit_goes_on_from_its_checkpoint(screen, small_samples, tmp_path):
         other.fit(X, y)
 
 
-@pytest.mark.parametrize("screen", [0, 1, 2])
-def test_an_interrupted_fit_returns_what_it_had(screen, small_samples):
-    X, y, model = long_classes(2)
-
-    def stop(progress):
-        return (
-            progress.screens == screen
-            and progress.phase != "structure in a sample"
-            and (screen > 0 or progress.phase == "a tenth of the rows")
-        )
-
-    model.set_params(on_interrupt="return", callback=stop)
+def assert_interrupted(model, X, y):
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         model.fit(X, y)
     assert model.solution_.status is Status.INTERRUPTED
     assert not model.converged_
     assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("screen", [1, 2])
+def test_an_interrupted_fit_returns_what_it_had(screen, small_samples):
+    X, y, model = long_classes(2)
+    model.set_params(on_interrupt="return", callback=lambda p: p.screens == screen)
+    assert_interrupted(model, X, y)
+
+
+def test_an_interruption_before_the_first_screen_returns_the_structure(small_samples, monkeypatch):
+    def interrupted(*args, **settings):
+        raise KeyboardInterrupt
+
+    X, y, model = long_classes(2)
+    monkeypatch.setattr(latent_rounds, "solve", interrupted)
+    assert_interrupted(model.set_params(on_interrupt="return"), X, y)
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(on_interrupt="raise", memory="200MB").fit(X, y)
 
 
 def test_a_warm_start_needs_no_structure():
