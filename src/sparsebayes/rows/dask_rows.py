@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from sparsebayes._threads import one_blas_thread
+from sparsebayes.rows.arena import kept_memory
 from sparsebayes.rows.blocks import Block, ChunkError, Meter, plus
 from sparsebayes.rows.checking import Checker, refused
 from sparsebayes.rows.local import work
@@ -288,9 +289,9 @@ def _of_partition(
         )
     if not n:
         return None
-    y, weights = (as_numbers(y) if checker.numeric_y else y), as_numbers(weights)
-    block = checker.block(as_numbers(X), y, weights, start=start, name=name)
-    with one_blas_thread():
+    with one_blas_thread(), kept_memory():
+        y, weights = (as_numbers(y) if checker.numeric_y else y), as_numbers(weights)
+        block = checker.block(as_numbers(X), y, weights, start=start, name=name)
         return work(steps, statistic, block)
 
 
