@@ -249,6 +249,7 @@ def described(own: Own) -> dict[str, Any]:
     return {
         "passes": own.heard.passes,
         "screens": own.heard.screens,
+        "evidence": own.model.log_marginal_likelihood_,
         "max gain": certificate.max_gain,
         "gradient": certificate.gradient_norm,
         "curvature": certificate.max_curvature,

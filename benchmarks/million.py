@@ -59,6 +59,7 @@ COLUMNS = {
     "RMSE": ".5f",
     "error %": ".2f",
     "log-loss": ".4f",
+    "evidence": ".1f",
     "max gain": ".1e",
     "gradient": ".1e",
     "curvature": ".1e",
