@@ -24,8 +24,8 @@ MACHINES = 100
 PARTITION = 10**6  # rows
 MOST_SAMPLED = 10**6  # rows of a fit's second step, a tenth of them
 FAN_IN = 8  # sums that one task merges
-SCHEDULING = 1e-3  # seconds for a task, as Dask's own documentation has it
-NETWORK = 1e9 / 8  # bytes a second of one machine: gigabit Ethernet
+SCHEDULING = 1e-3  # seconds for a task: assumed, five times what Dask documents for threads
+NETWORK = 1e9 / 8  # bytes a second of one machine: assumed, gigabit Ethernet
 WORDS = {
     "_Summarize": "first look",
     "_Distinct": "rows to cluster",
