@@ -237,6 +237,7 @@ SINC = sinc(4000, noise=0.1, dim=2, random_state=0)
 @pytest.fixture
 def in_rounds(monkeypatch):
     """Several screens even of a few rows and atoms, as of millions of rows."""
+    monkeypatch.setattr(_row_regression, "_ONE_PASS", (0, 0))
     monkeypatch.setattr(_row_regression, "_FEW_ATOMS", 0)
     monkeypatch.setattr(_row_regression, "_FEW_PRODUCTS", 0)
     monkeypatch.setattr(_journey, "_STRUCTURE", (0.1, 200, 200))

@@ -36,6 +36,7 @@ def threads():
 @pytest.fixture
 def in_rounds(monkeypatch):
     """Rounds of screens even of a few rows and atoms, as of millions of rows."""
+    monkeypatch.setattr(_row_regression, "_ONE_PASS", (0, 0))
     monkeypatch.setattr(_row_regression, "_FEW_ATOMS", 0)
     monkeypatch.setattr(_row_regression, "_FEW_PRODUCTS", 0)
     monkeypatch.setattr(_journey, "_STRUCTURE", (0.1, 60, 60))

@@ -54,6 +54,11 @@ class Journey:
     screened: float = 1.0
     _print: dict[str, Any] = field(default_factory=dict, repr=False)
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the fit is to survive what may happen to it: then it works in short steps."""
+        return self.checkpoint is not None or self.returns
+
     def resume(self, summary: Summary, atoms: Atoms) -> Saved | None:
         """Where an earlier fit of the same rows and atoms stood, if it is to be continued.
 

@@ -41,7 +41,10 @@ Solve = Callable[[Problem, Start | None], Solution]
 __all__ = ["regress_rows"]
 
 _FEW_ATOMS = 256  # whose Gram matrix costs no more than their values
-_FEW_PRODUCTS = 2e11  # N M^2 up to which all of G is computed in one pass
+_FEW_PRODUCTS = 2e11  # N M^2 up to which all of G takes seconds
+# Where nothing is lost by a pass that is not resumed, it is faster than rounds up to so many atoms,
+# and its optima are those of a fit in memory.
+_ONE_PASS = 2304, 5e13
 _ROUGH = 0.05  # nats left on the table where not all rows are looked at
 _REFERENCE = 1000  # rows that tell about where the means of atoms are
 _IN_ROUNDS = ("auto", "working-set")
@@ -201,7 +204,10 @@ class _Fit:
                     f"into memory={budget.memory}: use solver='auto', or allow more memory."
                 )
             return True
-        return holds and (M <= _FEW_ATOMS or self.summary.n * M**2 <= _FEW_PRODUCTS)
+        products = self.summary.n * M**2
+        if not self.journey.lasting and M <= _ONE_PASS[0] and products <= _ONE_PASS[1]:
+            return holds
+        return holds and (M <= _FEW_ATOMS or products <= _FEW_PRODUCTS)
 
     def hyperprior(self, count: int) -> Hyperprior:
         """Prior of the variances where there are so many atoms to choose from."""
