@@ -227,6 +227,8 @@ def test_weights_beside_parquet_files(tmp_path):
     for weights in (W, mapped(tmp_path, W, "w")):
         source = open_source(Parquet(path, "y", NAMES), None, weights)
         assert_array_equal(np.concatenate([b.weights for b in source.chunks(9)]), W)
+    source = open_source(Parquet(path, "y", NAMES), None, 2.5)
+    assert_array_equal(np.concatenate([b.weights for b in source.chunks(9)]), np.full(N, 2.5))
 
 
 @pytest.mark.parametrize("dtype", [object, "U", "category"])
@@ -539,6 +541,24 @@ class TestBadParquet:
         pq.write_table(table, tmp_path / "t.parquet")
         with pytest.raises(ChunkError, match="column 'a' more than once"):
             open_source(tmp_path / "t.parquet", "y")
+
+
+@pytest.mark.parametrize("storage", [np.array, sp.csr_array])
+def test_chunks_may_be_read_into_the_same_arrays_again(storage):
+    inputs, targets, weights = storage(X[:20]), Y[:20].copy(), W[:20].copy()
+    stored = inputs.data if sp.issparse(inputs) else inputs.reshape(-1)
+
+    def refilled():
+        for start in range(0, 100, 20):
+            rows = slice(start, start + 20)
+            stored[:] = X[rows].ravel()
+            targets[:], weights[:] = Y[rows], W[rows]
+            yield inputs, targets, weights
+
+    blocks = list(open_source(Chunks(refilled)).chunks(20))
+    for k, values in enumerate((X, Y, W)):
+        found = [b[k].toarray() if sp.issparse(b[k]) else b[k] for b in blocks]
+        assert_array_equal(np.concatenate(found), values[:100])
 
 
 class TestBadChunks:

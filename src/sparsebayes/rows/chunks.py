@@ -149,10 +149,11 @@ class ChunkSource:
                 )
             for i in range(0, n, block_rows):
                 j = min(i + block_rows, n)
+                # Copies: other threads may be at work when the user's code fills its arrays anew.
                 yield check.block(
-                    X[i:j],
-                    y[i:j],
-                    weights[i:j] if np.ndim(weights) else weights,
+                    X[i:j].copy(),
+                    y[i:j].copy(),
+                    weights[i:j].copy() if np.ndim(weights) else weights,
                     start=start + i,
                     name=f"{name} (rows {start + i} to {start + j - 1})",
                 )

@@ -77,7 +77,7 @@ class ParquetSource:
     ----------
     given : Parquet
         The files, with a target.
-    sample_weight : array of shape (n,) or None, default=None
+    sample_weight : array of shape (n,), a number or None, default=None
         Weights that are not in the files.
     numeric_y : bool, default=True
         Whether targets are numbers, not labels.
@@ -102,10 +102,10 @@ class ParquetSource:
                 self._check_schema(file.schema_arrow, name)
                 lengths.append(file.metadata.num_rows)
         self.n_rows = sum(lengths)
-        if self.sample_weight is not None and np.shape(self.sample_weight) != (self.n_rows,):
+        given = self.sample_weight
+        if given is not None and np.shape(given) not in ((), (self.n_rows,)):
             raise ValueError(
-                f"the files have {self.n_rows} rows, but sample_weight has shape "
-                f"{np.shape(self.sample_weight)}."
+                f"the files have {self.n_rows} rows, but sample_weight has shape {np.shape(given)}."
             )
 
     @property
@@ -162,11 +162,11 @@ class ParquetSource:
         read = _numbers if self.numeric_y else _values
         columns = [read(batch, column) for column in self.targets]
         y = columns[0] if isinstance(self.given.target, str) else np.column_stack(columns)
-        weights = None
+        weights = self.sample_weight
         if self.given.weight is not None:
             weights = _numbers(batch, self.given.weight)
-        elif self.sample_weight is not None:
-            weights = read_rows(self.sample_weight, start, start + n, "sample_weight", name)
+        elif weights is not None and np.ndim(weights):
+            weights = read_rows(weights, start, start + n, "sample_weight", name)
         return check.block(X, y, weights, start=start, name=name, first=inside)
 
     def _check_names(self) -> None:
