@@ -14,7 +14,14 @@ from sparsebayes.dictionaries._kernel_parameters import checked_kernel, refuse_s
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["is_bound", "is_kernel_machine", "is_pairwise", "recount", "takes_sparse"]
+__all__ = [
+    "is_bound",
+    "is_kernel_machine",
+    "is_pairwise",
+    "n_kernel_atoms",
+    "recount",
+    "takes_sparse",
+]
 
 
 def is_pairwise(dictionary: Any) -> bool:
@@ -160,7 +167,8 @@ def n_kernel_atoms(dictionary: Any, n: int) -> int:
     Returns
     -------
     int
-        Zero for kernels whose widths are learned, and for a kernel matrix: these need all rows.
+        Zero for kernels whose widths are learned, and for a kernel matrix: these need all rows. And
+        for what is refused when it is bound.
 
     Examples
     --------
@@ -174,9 +182,14 @@ def n_kernel_atoms(dictionary: Any, n: int) -> int:
         return 0
     if isinstance(dictionary.gamma, str) and dictionary.gamma in ("evidence", "ard"):
         return 0
-    if isinstance(dictionary.centers, numbers.Integral):
-        return int(dictionary.centers)
-    return n if dictionary.centers is None else int(np.shape(dictionary.centers)[0])
+    centers = dictionary.centers
+    if centers is None or isinstance(centers, numbers.Integral):
+        return n if centers is None else int(centers)
+    try:
+        shape = np.shape(centers)
+    except ValueError:  # rows of several lengths, which are refused when they are bound
+        return 0
+    return int(shape[0]) if shape else 0
 
 
 def recount(dictionary: Any, atoms: Atoms, rows: IndexArray, n: int) -> Atoms:
