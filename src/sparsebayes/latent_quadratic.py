@@ -204,8 +204,6 @@ class LatentQuadratic(LatentColumns):
         Whether intercepts are projected out.
     shared : bool, default=False
         Whether the K columns of an atom share their variance; then they share their scale.
-    log_offset : float, default=0.0
-        Log evidence that depends on no variance.
 
     Examples
     --------
@@ -225,7 +223,6 @@ class LatentQuadratic(LatentColumns):
         pull: FloatArray,
         center: bool,
         shared: bool = False,
-        log_offset: float = 0.0,
     ) -> None:
         self.design = design
         self.curvature = curvature
@@ -234,7 +231,7 @@ class LatentQuadratic(LatentColumns):
         total = pull.sum(axis=0)
         drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
         moments = ColumnMoments(intercepts, mean, cross, blocks, drawn, total)
-        super().__init__(moments, center, shared, log_offset)
+        super().__init__(moments, center, shared)
 
     def _shifted(self, indices: IndexArray) -> FloatArray:
         """Atoms less their own means, as rows, shape (k, N)."""
