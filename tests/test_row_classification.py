@@ -313,3 +313,16 @@ def test_bad_counts_name_their_chunk():
         model.fit(Chunks([(X, 0 * y)]))
     with pytest.raises(ChunkError, match="only the Gaussian likelihood"):
         model.fit(Chunks([(X, np.column_stack([y, y]))]))
+
+
+@pytest.mark.parametrize("kind", ["classes", "counts"])
+def test_a_sample_is_of_rows_that_count(kind, monkeypatch):
+    monkeypatch.setattr(_journey, "_STRUCTURE", (0.05, 40, 40))
+    X, y = classes(600) if kind == "classes" else counts(600)
+    weights = np.zeros(600)
+    weights[::20] = 1.0
+    make = SparseBayesClassifier if kind == "classes" else SparseBayesRegressor
+    model = make(**({} if kind == "classes" else {"likelihood": "poisson"}))
+    slow = model.fit(X[::20], y[::20])
+    fast = clone(model).set_params(memory=10**8).fit(X, y, weights)
+    assert_same(fast, slow, X)

@@ -1,6 +1,7 @@
 """Regressions on rows that are read in blocks: the same answer as in memory, within its memory."""
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def in_blocks(
     found, _ = regress_rows(
         rows,
         Kernel("rbf", gamma=0.16, centers=60) if dictionary is None else dictionary,
-        Journey(Budget(2**28, threads), watch, None, {}, screened=screened),
+        Journey(Budget(memory, threads), watch, None, {}, screened=screened),
         solve=lambda problem, start: working_set.solve(problem, start=start),
         random_state=np.random.RandomState(0),
         **(settings | changed),
@@ -259,6 +260,45 @@ def test_a_first_sample_fits_into_its_share_of_memory(n, atoms):
     assert 8 * rows * plan.atoms.size <= budget.memory / 2
     assert rows >= min(n, 200) - 1e-6
     assert plan.tenth is None or plan.tenth * n >= 3 * rows
+
+
+def test_a_first_sample_of_wide_rows_fits_into_memory_too():
+    budget = Budget(2**26, 2)
+    plan = sampling(10**6, 300, budget, width=2000)
+    assert 100 < plan.structure * 10**6 < budget.memory / 4 / (8 * 2000)
+    assert sampling(10**6, 300, budget).structure > 5 * plan.structure
+
+
+def test_a_sample_is_of_rows_that_count(staged):
+    X, y = plane(900)
+    weights = np.zeros(900)
+    weights[::30] = 1.0
+    model = RVR(gamma=0.16, centers=X[::30], noise_variance=0.01)
+    whole = model.fit(X[::30], y[::30]).predict(X)
+    assert_allclose(model.set_params(memory=10**8).fit(X, y, weights).predict(X), whole, atol=1e-8)
+
+
+def test_atoms_that_are_taken_along_leave_room_for_their_gram_matrix():
+    X, y = plane(300)
+    atoms = Kernel("rbf", gamma=0.16, centers=X).bind(X)
+    quad = DesignQuadratic(make_design(atoms, X), (y - y.mean())[:, None], None, True)
+    problem = Problem(quad, Flat())
+    found = working_set.solve(replace(problem, quad=quad.gram(np.arange(30))))
+    start = (found.state.active, found.state.v, found.state.noise_var)
+    state = rounds.View(problem, np.arange(300), np.ones(300)).state(rounds.Place(*start))
+    _, statistics = certify(problem, state, problem.noise()._replace(var=state.noise_var))
+    every = rounds.nearest(problem, state, statistics, 300, rounds.NEAR)
+    few = rounds.nearest(problem, state, statistics, 60, rounds.NEAR)
+    assert every.size + state.active.size > 60 >= few.size + state.active.size > 20
+    assert np.isin(few, every).all()
+
+
+@pytest.mark.parametrize("centers", [2.5, "few", [[1.0, 2.0], [3.0]], {}])
+@pytest.mark.parametrize("memory", [None, "64MiB"])
+def test_centers_that_are_none_are_refused_in_words(centers, memory):
+    X, y = plane(20)
+    with pytest.raises((TypeError, ValueError), match="centers must be None, a number, or an arr"):
+        RVR(gamma=0.16, centers=centers, memory=memory).fit(X, y)
 
 
 @pytest.mark.parametrize("memory", ["64MiB", "200MB"])

@@ -19,7 +19,8 @@ from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows import Block, LocalRows, open_source
-from sparsebayes.sufficient import Sufficient, SufficientQuadratic, weighted_rows
+from sparsebayes.rows.blocks import weighted_rows
+from sparsebayes.sufficient import Sufficient, SufficientQuadratic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))

@@ -153,17 +153,19 @@ class Sampling:
     tenth: float | None  # fraction of the rows that come next; None where that step is left out
 
 
-def sampling(n: int, atoms: int, budget: Budget) -> Sampling:
+def sampling(n: int, atoms: int, budget: Budget, width: int = 0) -> Sampling:
     """Choose rows and atoms that are looked at first.
 
     Parameters
     ----------
     n : int
-        Number of rows.
+        Number of rows of positive weight.
     atoms : int
         Number of atoms.
     budget : Budget
         Memory.
+    width : int, default=0
+        Numbers of X that are kept with each row.
 
     Returns
     -------
@@ -177,6 +179,7 @@ def sampling(n: int, atoms: int, budget: Budget) -> Sampling:
     (0.01, 2000, 0.1)
     """
     fraction, least, most = _STRUCTURE
+    most = min(most, max(1, budget.rows_kept(width)))
     rows, count = budget.sample(atoms, min(n, most, max(least, int(fraction * n))))
     some = np.arange(atoms)
     if count < atoms:

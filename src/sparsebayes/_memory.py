@@ -1,5 +1,6 @@
 """How much memory a fit of rows may use, and what follows from it."""
 
+import math
 import re
 from dataclasses import dataclass
 from numbers import Integral
@@ -87,9 +88,14 @@ class Budget:
         # read, converted and checked: three copies at worst
         return max(1, min(_LARGEST_BLOCK, self.memory // (4 * held * 24 * (n_columns + 2))))
 
+    @property
+    def gram_size(self) -> int:
+        """Atoms of which all of G may be kept: in the cache, in sums of every thread, in copies."""
+        return math.isqrt(self.memory // (16 * (self.threads + 6)))
+
     def holds_gram(self, size: int) -> bool:
-        """Whether G of all atoms may be kept: in the cache, in sums of every thread, in copies."""
-        return 8 * size**2 * (self.threads + 6) <= self.memory // 2
+        """Whether G of so many atoms may be kept."""
+        return size <= self.gram_size
 
     def subset(self, columns: int = 1) -> int:
         """Atoms of so many columns that can be screened at a time, beside those that are active."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine
-from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, sampling
+from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, Sampling, sampling
 from sparsebayes._labels import plain, shown
 from sparsebayes._latent import Inference, posterior_of
 from sparsebayes._settings import resolve_prior
@@ -184,7 +184,7 @@ def infer_rows(
     shared : bool
         Whether latent functions share the variance of each atom.
     counts : ndarray of shape (classes,) or None
-        Rows of each class, where targets are classes.
+        Rows of positive weight of each class, where targets are classes.
     fit_intercept : bool
         Whether each latent function has an intercept.
     prior : str, float or Hyperprior
@@ -210,7 +210,7 @@ def infer_rows(
     """
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
-    plan = sampling(summary.n, atoms.size, journey.budget)
+    plan = sampling(summary.n_used, atoms.size, journey.budget, summary.width)
     if solver not in _IN_ROUNDS and (plan.structure < 1 or plan.atoms.size < atoms.size):
         raise ValueError(
             f"solver={solver!r} looks at all rows and atoms at every step, which takes them in "
@@ -220,7 +220,7 @@ def infer_rows(
     with one_blas_thread():
         fit = _Fit(rows, atoms, likelihood, fit_intercept, shared, counts, summary, journey)
         fit.prepare(prior, dictionary)
-        found = fit.run(solve, start, saved, tol, max_iter)
+        found = fit.run(plan, solve, start, saved, tol, max_iter)
     state = found.solution.state
     assert isinstance(state, State)
     posterior = posterior_of(state, found.quad, atoms.restrict(found.atoms))
@@ -255,11 +255,11 @@ class _Fit:
         summary: Summary,
         journey: Journey,
     ) -> None:
-        self.counts, self.journey, self.n = counts, journey, summary.n
+        self.counts, self.journey, self.n = counts, journey, summary.n_used
         self.weight = summary.weight
         reference = np.zeros(atoms.size)
         if center:
-            X, _, _ = gather(rows, min(1.0, _REFERENCE / self.n), _SEED)
+            X, _, _ = gather(rows, min(1.0, _REFERENCE / summary.n), _SEED)
             reference = sample_means(atoms, X)
         self.latent = RowLatent(rows, atoms, likelihood, center, shared, reference, self.n, counts)
         self.per_atom = 1 if shared else likelihood.n_latent
@@ -290,6 +290,7 @@ class _Fit:
 
     def run(
         self,
+        plan: Sampling,
         solve: Solve,
         start: Point | None,
         saved: Saved | None,
@@ -298,7 +299,7 @@ class _Fit:
     ) -> _Good:
         """Structure in a hundredth of the rows, a tenth of them, and all."""
         try:
-            return self._stages(solve, start, saved, tol, max_iter)
+            return self._stages(plan, solve, start, saved, tol, max_iter)
         except KeyboardInterrupt:
             if not self.journey.returns or self._good is None:
                 raise
@@ -307,13 +308,13 @@ class _Fit:
 
     def _stages(
         self,
+        plan: Sampling,
         solve: Solve,
         start: Point | None,
         saved: Saved | None,
         tol: float,
         max_iter: int,
     ) -> _Good:
-        plan = sampling(self.n, self.latent.n_atoms, self.journey.budget)
         stage, turn, subset = ALL_ROWS, 0, 0
         near: IndexArray | None = _NONE
         point = NOTHING if start is None else start

@@ -26,7 +26,7 @@ from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
-from sparsebayes.rows.blocks import Block, Chosen, Rows
+from sparsebayes.rows.blocks import Block, Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.sources import open_source
@@ -267,7 +267,8 @@ class _Fit:
     def _stages(
         self, solve: Solve, last: Regression | None, saved: Saved | None, tol: float, max_iter: int
     ) -> None:
-        plan = sampling(self.summary.n, self.atoms.size, self.journey.budget)
+        known, budget = self.summary, self.journey.budget
+        plan = sampling(known.n_used, self.atoms.size, budget, known.width)
         stage, turn, subset = STRUCTURE, 0, 0
         near: IndexArray | None = np.empty(0, dtype=np.intp)
         place = self._warm(last)
@@ -306,7 +307,7 @@ class _Fit:
     ) -> tuple[Place, IndexArray]:
         """An ordinary fit of some rows and atoms, in memory."""
         self.journey.watch.stage(STRUCTURE)
-        X, t, weights = gather(self.rows, fraction, _SEED)
+        X, t, weights = gather(self._chosen(fraction))
         atoms = self.atoms.restrict(indices)
         design = make_design(atoms, X, self.journey.budget.memory)
         quad = DesignQuadratic(design, t, weights, self.center, self.units.before)
@@ -316,21 +317,26 @@ class _Fit:
         self._spent = solution.n_iter
         state = _state(solution)
         _, statistics = certify(view.problem, state, solution.noise)
-        close = rounds.candidates(view.problem, state, statistics, *rounds.NEAR)
+        most = self.journey.budget.gram_size
+        close = rounds.nearest(view.problem, state, statistics, most, rounds.NEAR)
         place = view.place(state)
         if solution.status in (Status.COLLAPSED, Status.NOISE_FLOOR):
             place = Place(place.active[:0], place.v[:0], view.problem.noise().var)
         return place, indices[close]
+
+    def _chosen(self, fraction: float) -> Rows:
+        """A fraction of the rows of positive weight."""
+        return self.rows.mapped(Chosen(fraction, _SEED)).mapped(weighted_rows)
 
     def _some(self, fraction: float) -> Rows:
         """Some of the rows; in memory, if they are on this machine and few enough."""
         if fraction >= 1:
             self.rows.meter.length = self.summary.n
             return self.rows
-        some = self.rows.mapped(Chosen(fraction, _SEED))
+        some = self._chosen(fraction)
         columns = self.rows.n_features + len(self.units.shift)
         room = self.journey.budget.rows_kept(columns)
-        if not isinstance(some, LocalRows) or fraction * self.summary.n > room:
+        if not isinstance(some, LocalRows) or fraction * self.summary.n_used > room:
             return some
         X, t, weights = gather(some)
         some.meter.length = len(t)
@@ -403,6 +409,11 @@ class _Views:
     def count(self) -> int:
         """Number of subsets."""
         return len(self._subsets)
+
+    @property
+    def most(self) -> int:
+        """Number of atoms of which all of G may be kept."""
+        return self.fit.journey.budget.gram_size
 
     @property
     def screened(self) -> int:

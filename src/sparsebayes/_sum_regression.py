@@ -65,8 +65,7 @@ def regress_sums(
     targets, total = statistics.targets, statistics.total
     check_total_weight(total)
     shift, scale, constant = unit_of_range(targets.low, targets.high, targets.mean, fit_intercept)
-    nothing = bool(constant.all()) or not (targets.low.any() or targets.high.any())
-    units = in_units(shift, scale, nothing, noise_variance, noise_prior)
+    units = in_units(shift, scale, bool(constant.all()), noise_variance, noise_prior)
     with one_blas_thread():
         quad = SufficientQuadratic(
             statistics,

@@ -16,7 +16,7 @@ from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.mode_search import Normal, Place, highest
-from sparsebayes.rows.blocks import Chosen, Rows
+from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Looks, LookSums, Screens, ScreenSums
 from sparsebayes.rows.summary import gather
@@ -67,9 +67,9 @@ class RowLatent:
     reference : ndarray of shape (M,)
         About where the means of the atoms are; only used with an intercept.
     n_rows : int
-        About how many rows there are.
+        About how many rows of positive weight there are.
     counts : ndarray of shape (kinds,) or None, default=None
-        Rows with target 0, 1, ..., where targets are classes.
+        How many of them have target 0, 1, ..., where targets are classes.
 
     Examples
     --------
@@ -124,10 +124,7 @@ class RowLatent:
 
     def take(self, rows: Chosen | ByKind, memory: int = STORED_BYTES) -> Latent:
         """These rows, in memory; atoms are kept too if they take no more than so many bytes."""
-        X, t, weights = gather(self.rows.mapped(rows))
-        if weights is not None and not weights.all():
-            used = np.flatnonzero(weights)
-            X, t, weights = X[used], t[used], weights[used]
+        X, t, weights = gather(self.rows.mapped(rows).mapped(weighted_rows))
         design = make_design(self.atoms, X, memory)
         return Latent(design, t, weights, self.likelihood, self.center, self.shared)
 

@@ -16,7 +16,7 @@ from sparsebayes.design import Moments, norm_unless_constant, tame
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.quadratic import CenteredQuadratic, Targets
-from sparsebayes.rows.blocks import Block
+from sparsebayes.rows.blocks import Block, weighted_rows
 from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles
 from sparsebayes.rows.moments import Moments as Columns
 from sparsebayes.rows.moments import moments
@@ -24,7 +24,7 @@ from sparsebayes.rows.moments import moments
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Sufficient", "SufficientQuadratic", "SufficientStatistics", "weighted_rows"]
+__all__ = ["Sufficient", "SufficientQuadratic", "SufficientStatistics"]
 
 _TILE_ROWS = 1024  # beyond which a product of so many rows gains nothing
 _STRIP = 64  # rows of a large matrix that are changed at a time, in the cache
@@ -188,32 +188,6 @@ class Sufficient:
             for rows, phi in shifted_tiles(self.atoms, np.zeros(M), block, cells)
         )
         return reduce(SufficientStatistics.plus, parts)
-
-
-def weighted_rows(block: Block) -> Block:
-    """Rows of positive weight: a step, since a block without rows has no statistics.
-
-    Parameters
-    ----------
-    block : Block
-        Rows.
-
-    Returns
-    -------
-    Block
-        The block itself where none has weight zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.arange(3.0)[:, None]
-    >>> weighted_rows(Block(X, X[:, 0], np.array([1.0, 0.0, 2.0]), 0, "all")).y
-    array([0., 2.])
-    """
-    if block.weights is None or block.weights.all():
-        return block
-    kept = np.flatnonzero(block.weights)
-    return block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
 
 
 def _of_tile(

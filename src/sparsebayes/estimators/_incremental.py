@@ -23,11 +23,11 @@ from sparsebayes.estimators._base import Fitting, seeded
 from sparsebayes.estimators._streaming import open_rows
 from sparsebayes.kernel_learning import learns
 from sparsebayes.problem import Solution
-from sparsebayes.rows.blocks import Rows
+from sparsebayes.rows.blocks import Rows, weighted_rows
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.local import LocalRows, cores
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.sufficient import Sufficient, SufficientStatistics, weighted_rows
+from sparsebayes.sufficient import Sufficient, SufficientStatistics
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
-__all__ = ["Block", "Chosen", "ChunkError", "Meter", "Rows", "Sums", "plus"]
+__all__ = ["Block", "Chosen", "ChunkError", "Meter", "Rows", "Sums", "plus", "weighted_rows"]
 
 
 class ChunkError(ValueError):
@@ -214,3 +214,29 @@ class Chosen:
             z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return (z ^ (z >> np.uint64(31))) / 2.0**64
+
+
+def weighted_rows(block: Block) -> Block:
+    """Rows of positive weight: a step.
+
+    Parameters
+    ----------
+    block : Block
+        Rows.
+
+    Returns
+    -------
+    Block
+        The block itself where none has weight zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.arange(3.0)[:, None]
+    >>> weighted_rows(Block(X, X[:, 0], np.array([1.0, 0.0, 2.0]), 0, "all")).y
+    array([0., 2.])
+    """
+    if block.weights is None or block.weights.all():
+        return block
+    kept = np.flatnonzero(block.weights)
+    return block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])

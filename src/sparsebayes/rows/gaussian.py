@@ -90,7 +90,8 @@ class Products:
         weighted, root = block.y * ones[:, None], np.sqrt(ones)
         left, second = np.empty((size, 0)), np.zeros(M)
         products, found = np.zeros((size, M)), np.empty((size, M))
-        gram, square = np.zeros((2, M, M) if every else (2, 0, M))
+        gram = np.zeros((M if every else 0, M))
+        square = np.empty_like(gram)
         cells = max(TILE_CELLS, M * M) if every else TILE_CELLS
         for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
             if left.shape[1] != len(phi):

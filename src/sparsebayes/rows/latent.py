@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.latent_quadratic import weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
-from sparsebayes.rows.blocks import Block, Sums
+from sparsebayes.rows.blocks import Block, Sums, weighted_rows
 from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles
 
 FloatArray = NDArray[np.float64]
@@ -248,9 +248,7 @@ def _tiles(
     atoms: Atoms, reference: FloatArray, block: Block, width: int
 ) -> Iterator[tuple[Block, FloatArray]]:
     """Few rows of positive weight at a time, and atoms there; ``width``: other values of a row."""
-    if block.weights is not None and not block.weights.all():
-        used = np.flatnonzero(block.weights)
-        block = block._replace(X=block.X[used], y=block.y[used], weights=block.weights[used])
+    block = weighted_rows(block)
     if not block.n:
         return
     step = max(1, TILE_CELLS // max(atoms.size, width))

@@ -23,7 +23,7 @@ class Labels:
     """Labels that occur, in order, and how often."""
 
     classes: NDArray[Any]  # (K,)
-    counts: NDArray[np.intp]  # (K,) rows
+    counts: NDArray[np.intp]  # (K,) rows of positive weight
     weights: FloatArray  # (K,) sums of weights; rows of weight zero have a label too
 
     def plus(self, other: Self) -> Self:
@@ -70,6 +70,11 @@ class Summary:
     def weight(self) -> float:
         """Total weight: the number of samples."""
         return 0.0 if self.inputs is None else self.inputs.weight
+
+    @property
+    def width(self) -> int:
+        """Columns of X; zero where it is sparse, and a row takes little memory."""
+        return 0 if self.sparse or self.inputs is None else len(self.inputs.reference)
 
     @property
     def variance(self) -> float | None:
@@ -237,7 +242,8 @@ def _labels(y: NDArray[Any], weights: FloatArray | None) -> Labels:
             "Unknown label type: y holds numbers that are not whole; a regressor fits those."
         )
     classes, place = _unique(y)
-    counts = np.bincount(place, minlength=classes.size).astype(np.intp)
+    used = None if weights is None else weights > 0
+    counts = np.bincount(place, used, minlength=classes.size).astype(np.intp)
     sums = np.bincount(place, weights, minlength=classes.size).astype(np.float64)
     return Labels(classes, counts, sums)
 

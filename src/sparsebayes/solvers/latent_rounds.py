@@ -29,7 +29,7 @@ from sparsebayes.solvers.expansion import (
     restored,
 )
 from sparsebayes.solvers.relinearize import converge, exchanged
-from sparsebayes.solvers.rounds import candidates, combined
+from sparsebayes.solvers.rounds import combined, nearest
 from sparsebayes.solvers.settling import FARTHEST, Fit
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +39,6 @@ __all__ = ["Ended", "Screened", "closest", "solve"]
 
 _POOL = 256, 8  # candidates of each kind, and partners of each active atom
 _COLUMNS = 512  # most columns that compete: their products are summed at every expansion
-_LEAST = 16  # atoms that may enter, however many there are
 _LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
 _ROUGH = 0.05  # nats left on the table before atoms are exchanged,
 _EXCHANGES = 4  # so often at most: products of all that compete are known, so it costs little
@@ -181,17 +180,7 @@ def closest(problem: Problem, state: State, statistics: Screen, K: int) -> Index
     ndarray of int
         Atoms that may be active in one latent function, but not in all; ascending.
     """
-    per_atom = K // problem.quad.group
-    active = np.unique(state.active // per_atom)
-    most = max(_COLUMNS // K - active.size, _LEAST)
-    count, partners = _POOL
-    while True:
-        chosen = candidates(problem, state, statistics, count, partners)
-        atoms = np.unique(chosen // per_atom)
-        fresh = np.setdiff1d(atoms, active).size
-        if fresh <= most or count == 1:
-            return atoms
-        count, partners = max(count * min(most, fresh - 1) // fresh, 1), max(partners - 1, 0)
+    return nearest(problem, state, statistics, _COLUMNS // K, _POOL, K // problem.quad.group)
 
 
 @dataclass

@@ -35,6 +35,7 @@ __all__ = [
     "Views",
     "candidates",
     "combined",
+    "nearest",
     "solve",
     "work",
 ]
@@ -48,6 +49,7 @@ PARTNERS = 6
 NEAR = 512, 12
 """The same of those that are taken along to more rows."""
 
+_LEAST = 16  # atoms that may enter, however many there are
 _IDLE = 2  # screens in a row of a subset after which nothing had moved
 
 
@@ -89,6 +91,10 @@ class Views(Protocol):
     @property
     def count(self) -> int:
         """Number of subsets."""
+
+    @property
+    def most(self) -> int:
+        """Number of atoms of which all of G may be kept."""
 
     def view(self, subset: int, active: IndexArray) -> View:
         """The problem of the active atoms and those of a subset."""
@@ -199,10 +205,12 @@ def solve(
             status = view.problem.verdict(state, noise, ended)
             whole, converged = combined(quiet), ended is Status.CONVERGED
             solution = Solution(state, noise, status, whole, converged, iterations, tuple(trace))
-            close = candidates(view.problem, state, statistics, *NEAR)
+            close = nearest(view.problem, state, statistics, views.most, NEAR)
             return Ended(solution, view, view.atoms[close])
         if not holds:
-            pool = np.union1d(state.active, candidates(view.problem, state, statistics))
+            pool = np.union1d(
+                state.active, candidates(view.problem, state, statistics, POOL, PARTNERS)
+            )
             worked = work(view, state, pool, tol, max_iter - iterations)
             iterations += worked.n_iter + 1
             moved = view.place(worked.state)
@@ -252,11 +260,7 @@ def work(view: View, state: State, pool: IndexArray, tol: float, max_iter: int) 
 
 
 def candidates(
-    problem: Problem,
-    state: State,
-    statistics: Screen,
-    count: int = POOL,
-    partners: int = PARTNERS,
+    problem: Problem, state: State, statistics: Screen, count: int, partners: int
 ) -> IndexArray:
     """Atoms that gain most, that are closest to gaining anything, or would best replace others.
 
@@ -271,9 +275,9 @@ def candidates(
         Where it is.
     statistics : Screen
         What a screen has found there.
-    count : int, default=POOL
+    count : int
         How many of the first two kinds, each.
-    partners : int, default=PARTNERS
+    partners : int
         How many of the third, for each active atom.
 
     Returns
@@ -292,6 +296,48 @@ def candidates(
         S, Q2, usable = swap_table(problem, state, statistics)
         chosen.append(_best(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0), partners))
     return np.asarray(np.setdiff1d(np.concatenate(chosen), state.active))
+
+
+def nearest(
+    problem: Problem,
+    state: State,
+    statistics: Screen,
+    most: int,
+    pool: tuple[int, int],
+    per_atom: int = 1,
+) -> IndexArray:
+    """Candidates, few enough for all products with each other and active atoms to be kept.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    state : State
+        Where it is.
+    statistics : Screen
+        What a screen has found there.
+    most : int
+        Atoms in all, those that are active included; a few are taken in any case.
+    pool : pair of int
+        Candidates of each kind, and partners of each active atom, where there is room for them.
+    per_atom : int, default=1
+        How often an atom is counted by the problem: once for each latent function.
+
+    Returns
+    -------
+    ndarray of int
+        Atoms that may be active in one latent function, but not in all; ascending.
+    """
+    active = np.unique(state.active // per_atom)
+    room = max(most - active.size, _LEAST)
+    count, partners = pool
+    while True:
+        chosen = candidates(problem, state, statistics, count, partners)
+        atoms = np.unique(chosen // per_atom)
+        fresh = np.setdiff1d(atoms, active).size
+        if fresh <= room or count == 1:
+            return atoms
+        count, partners = max(count * min(room, fresh - 1) // fresh, 1), max(partners - 1, 0)
 
 
 def _best(scores: FloatArray, count: int) -> IndexArray:
