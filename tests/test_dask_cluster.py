@@ -323,3 +323,7 @@ def test_classification_with_a_worker_that_is_killed(client, tmp_path):
     assert_allclose(model.predict_proba(SINC.X), beside.predict_proba(SINC.X), atol=1e-8)
     lazy = model.predict_proba(plain)
     assert_allclose(lazy.compute(), model.predict_proba(SINC.X), rtol=1e-10)
+
+
+def test_a_cluster_has_the_cores_of_its_workers(client):
+    assert open_dask(da.from_array(X, chunks=(500, 2)), da.from_array(Y, chunks=500)).cores == 2

@@ -351,3 +351,8 @@ def test_no_rows_that_are_left():
     rows = open_dask(da.from_array(X, chunks=(50, 3)), Y)
     with pytest.raises(ValueError, match="no rows are left to fit"):
         rows.mapped(Chosen(0.0, 0)).fold(found)
+
+
+def test_without_a_cluster_the_cores_are_those_of_this_machine(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert open_dask(da.ones((10, 2), chunks=(4, 2)), da.arange(10)).cores == 1

@@ -44,7 +44,7 @@ _FEW_ATOMS = 256  # whose Gram matrix costs no more than their values
 _FEW_PRODUCTS = 2e11  # N M^2 up to which all of G takes seconds
 # Where nothing is lost by a pass that is not resumed, it is faster than rounds up to so many atoms,
 # and its optima are those of a fit in memory.
-_ONE_PASS = 2304, 5e13
+_ONE_PASS = 2304, 2.5e13  # atoms, and N M^2 for each core
 _ROUGH = 0.05  # nats left on the table where not all rows are looked at
 _REFERENCE = 1000  # rows that tell about where the means of atoms are
 _IN_ROUNDS = ("auto", "working-set")
@@ -205,7 +205,8 @@ class _Fit:
                 )
             return True
         products = self.summary.n * M**2
-        if not self.journey.lasting and M <= _ONE_PASS[0] and products <= _ONE_PASS[1]:
+        most, each = _ONE_PASS
+        if not self.journey.lasting and M <= most and products <= each * self.rows.cores:
             return holds
         return holds and (M <= _FEW_ATOMS or products <= _FEW_PRODUCTS)
 

@@ -135,6 +135,10 @@ class Rows(Protocol):
     def meter(self) -> Meter:
         """What has been read."""
 
+    @property
+    def cores(self) -> int:
+        """Blocks that are worked on at a time."""
+
     def fold(self, statistic: Callable[[Block], T], merge: Callable[[T, T], T] = plus) -> T:
         """Compute a statistic of every block and merge them, in the order of the rows.
 

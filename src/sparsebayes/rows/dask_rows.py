@@ -17,7 +17,7 @@ from sparsebayes._threads import one_blas_thread
 from sparsebayes.rows.arena import kept_memory
 from sparsebayes.rows.blocks import Block, ChunkError, Meter, plus
 from sparsebayes.rows.checking import Checker, refused
-from sparsebayes.rows.local import work
+from sparsebayes.rows.local import cores, work
 from sparsebayes.rows.partitions import (
     Partitions,
     Pieces,
@@ -30,7 +30,7 @@ from sparsebayes.rows.partitions import (
     room_in_graph,
     shipped,
 )
-from sparsebayes.rows.passes import Pace, computed
+from sparsebayes.rows.passes import Pace, computed, workers
 
 T = TypeVar("T")
 
@@ -102,6 +102,11 @@ class DaskRows:
     def n_rows(self) -> int:
         """Number of rows."""
         return sum(self.parts.lengths)
+
+    @property
+    def cores(self) -> int:
+        """Blocks that are worked on at a time: by all workers of the client, or on this machine."""
+        return workers() or cores()
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

@@ -59,6 +59,11 @@ class LocalRows:
         """Columns of X."""
         return self.source.n_features
 
+    @property
+    def cores(self) -> int:
+        """Blocks that are worked on at a time."""
+        return self.threads
+
     def mapped(self, step: Callable[[Block], Block]) -> Self:
         """The same rows with each block changed when it is read.
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Pace", "computed"]
+__all__ = ["Pace", "computed", "workers"]
 
 _LONG = 5.0  # seconds of a pass on a cluster from which on its parts are heard of
 
@@ -49,14 +49,13 @@ def computed(root: Any, leaves: Mapping[Any, int], heard: Callable[[int], None],
     [10, 10]
     """
     import dask
-    from dask.base import get_scheduler
     from dask.callbacks import Callback
 
     begun = time.perf_counter()
-    owner = getattr(get_scheduler(), "__self__", None)
-    if hasattr(owner, "scheduler_info"):  # a client of a cluster
+    client = _client()
+    if client is not None:
         if pace.seconds >= _LONG:
-            found = _on_cluster(owner, root, leaves, heard)
+            found = _on_cluster(client, root, leaves, heard)
         else:
             found = dask.compute(root, traverse=False)[0]
             heard(sum(leaves.values()))
@@ -101,3 +100,17 @@ def _on_cluster(client: Any, root: Any, leaves: Mapping[Any, int], heard: Any) -
 
 def _counted(_: Any, n: int) -> int:
     return n
+
+
+def workers() -> int:
+    """Threads of all workers of the cluster whose client is active; zero where there is none."""
+    client = _client()
+    return 0 if client is None else sum(client.nthreads().values())
+
+
+def _client() -> Any:
+    """The client of a cluster that would compute now; None where it is done on this machine."""
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    return owner if hasattr(owner, "scheduler_info") else None
