@@ -20,7 +20,7 @@ from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.progress import Watch
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
-from sparsebayes.rows import Block, Chosen, LocalRows, open_source
+from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.solvers import rounds, working_set
 
 
@@ -385,6 +385,13 @@ def test_targets_keep_their_unit_to_the_bit():
     step = Standardized(np.array([10.0]), 4.0, np.array([False]))
     assert step(block).y.tolist() == [[-0.75], [0.75]]
     assert step(block._replace(y=np.array([10.0, 10.0]))).y.tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("rows", ["data.parquet", Chunks([(np.ones((2, 1)), np.ones(2))])])
+def test_predictions_are_of_arrays(rows):
+    model = RVR(gamma=0.16).fit(np.arange(9.0)[:, None], np.sin(np.arange(9.0)))
+    with pytest.raises(TypeError, match="a piece at a time"):
+        model.predict(rows)
 
 
 def test_rows_given_twice_count_twice():

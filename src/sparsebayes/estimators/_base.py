@@ -24,6 +24,7 @@ from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Progress, Report, Solution, Status
 from sparsebayes.rows.dask_rows import is_dask
+from sparsebayes.rows.sources import is_streamed
 from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
 from sparsebayes.solvers.expansion import Point
 
@@ -80,6 +81,11 @@ class Fitting(BaseEstimator):
             raise TypeError(
                 "X must be in memory here; predict, predict_proba, predict_log_proba and "
                 "decision_function also take collections of Dask."
+            )
+        if is_streamed(X) and not hasattr(X, "shape"):
+            raise TypeError(
+                "X must be an array here, or a collection of Dask: give the rows of files or chunks "
+                "a piece at a time, as in predict(pandas.read_parquet(part)[names])."
             )
         return _canonical(
             validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
