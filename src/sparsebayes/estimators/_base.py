@@ -84,8 +84,8 @@ class Fitting(BaseEstimator):
             )
         if is_streamed(X) and not hasattr(X, "shape"):
             raise TypeError(
-                "X must be an array here, or a collection of Dask: give the rows of files or chunks "
-                "a piece at a time, as in predict(pandas.read_parquet(part)[names])."
+                "X must be an array here, or a collection of Dask: give the rows of files and of "
+                "chunks a piece at a time, as in predict(pandas.read_parquet(part)[names])."
             )
         return _canonical(
             validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
