@@ -17,11 +17,33 @@ from sparsebayes.rows.summary import Summary
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["ALL_ROWS", "STRUCTURE", "TENTH", "Journey", "Sampling", "sampling"]
+__all__ = [
+    "ALL_ROWS",
+    "IN_ROUNDS",
+    "REFERENCE",
+    "ROUGH",
+    "SEED",
+    "STRUCTURE",
+    "TENTH",
+    "Journey",
+    "Sampling",
+    "sampling",
+]
 
 STRUCTURE, TENTH, ALL_ROWS = "structure in a sample", "a tenth of the rows", "all rows"
 
-_SEED = 1  # of the atoms that are screened, where not all are
+ROUGH = 0.05
+"""Nats left on the table where not all rows are looked at."""
+
+REFERENCE = 1000
+"""Rows that tell about where the means of atoms are."""
+
+IN_ROUNDS = ("auto", "working-set")
+"""Solvers that need not look at all rows and atoms at every step."""
+
+SEED = 1
+"""Of the rows, and the atoms, that are looked at where not all are."""
+
 _STRUCTURE = 0.01, 10_000, 20_000  # fraction of the rows, at least and at most, that comes first
 _TENTH = 0.1, 1_000_000  # the next step; left out where it is less than three times the first
 
@@ -106,7 +128,7 @@ class Journey:
             Atoms of each subset, ascending; the same ones always.
         """
         # One in so many atoms, where not all are to be screened.
-        drawn = Chosen(self.screened, _SEED).draws(0, atoms) < self.screened
+        drawn = Chosen(self.screened, SEED).draws(0, atoms) < self.screened
         universe = np.flatnonzero(drawn)
         if not universe.size:
             universe = np.arange(min(atoms, 1))

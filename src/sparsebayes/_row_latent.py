@@ -5,15 +5,25 @@ Structure is sought in a hundredth of the rows, in memory, and in a tenth; then 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine
-from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, Sampling, sampling
-from sparsebayes._labels import plain, shown
+from sparsebayes._journey import (
+    ALL_ROWS,
+    IN_ROUNDS,
+    REFERENCE,
+    ROUGH,
+    SEED,
+    STRUCTURE,
+    TENTH,
+    Journey,
+    Sampling,
+    sampling,
+)
 from sparsebayes._latent import Inference, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -28,7 +38,7 @@ from sparsebayes.likelihoods import Gaussian, Likelihood
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
-from sparsebayes.rows.blocks import Block, Chosen, ChunkError, Rows
+from sparsebayes.rows.blocks import Chosen, Rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Screens
@@ -41,112 +51,9 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentColumns]]
 
-__all__ = ["Checked", "Coded", "infer_rows"]
+__all__ = ["infer_rows"]
 
-_ROUGH = 0.05  # nats left on the table where not all rows are looked at
-_REFERENCE = 1000  # rows that tell about where the means of atoms are
-_IN_ROUNDS = ("auto", "working-set")
-_SEED = 1
 _NONE = np.empty(0, dtype=np.intp)
-
-
-@dataclass(frozen=True)
-class Coded:
-    """A step that turns labels into numbers of classes, and weighs rows by their class.
-
-    Parameters
-    ----------
-    classes : ndarray of shape (K,)
-        Labels, in order.
-    weights : ndarray of shape (K,) or None
-        Weight of each class; None where all are one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> step = Coded(np.array(["no", "yes"]), np.array([1.0, 3.0]))
-    >>> block = step(Block(np.zeros((2, 1)), np.array(["yes", "no"]), None, 0, "chunk 0"))
-    >>> block.y, block.weights
-    (array([1., 0.]), array([3., 1.]))
-    """
-
-    classes: NDArray[Any]
-    weights: FloatArray | None
-
-    def __call__(self, block: Block) -> Block:
-        """Change the targets and weights of a block.
-
-        Parameters
-        ----------
-        block : Block
-            Rows with labels.
-
-        Returns
-        -------
-        Block
-            The same rows with numbers.
-        """
-        labels = plain(block.y.ravel())
-        codes = np.minimum(np.searchsorted(self.classes, labels), self.classes.size - 1)
-        strange = np.flatnonzero(self.classes[codes] != labels)
-        if strange.size:
-            raise ChunkError(
-                f"{block.name}: it has the label {shown(labels[strange[:1]])}, which no chunk had "
-                "when the data were read first."
-            )
-        weights = block.weights
-        if self.weights is not None:
-            own = self.weights[codes]
-            weights = own if weights is None else weights * own
-        return block._replace(y=codes.astype(np.float64), weights=weights)
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A step that lets a likelihood check the targets of a block.
-
-    Parameters
-    ----------
-    likelihood : Likelihood
-        The likelihood.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.likelihoods import Poisson
-    >>> block = Block(np.zeros((2, 1)), np.array([1.0, 2.5]), None, 0, "chunk 7")
-    >>> try:
-    ...     Checked(Poisson())(block)
-    ... except ValueError as error:
-    ...     print(error)
-    chunk 7: targets must be counts, which are integers; got 2.5 (1 such targets).
-    """
-
-    likelihood: Likelihood
-
-    def __call__(self, block: Block) -> Block:
-        """Check the targets of a block.
-
-        Parameters
-        ----------
-        block : Block
-            Rows with targets.
-
-        Returns
-        -------
-        Block
-            The same rows with targets as the likelihood takes them, (n,).
-        """
-        if block.y.ndim == 2 and block.y.shape[1] > 1:
-            raise ChunkError(
-                f"{block.name}: y has {block.y.shape[1]} columns, but only the Gaussian likelihood "
-                "takes several targets."
-            )
-        try:
-            t = self.likelihood.check(block.y.ravel())
-        except ValueError as error:
-            raise ChunkError(f"{block.name}: {error}") from error
-        return block._replace(y=t)
 
 
 def infer_rows(
@@ -211,7 +118,7 @@ def infer_rows(
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
     plan = sampling(summary.n_used, atoms.size, journey.budget, summary.width)
-    if solver not in _IN_ROUNDS and (plan.structure < 1 or plan.atoms.size < atoms.size):
+    if solver not in IN_ROUNDS and (plan.structure < 1 or plan.atoms.size < atoms.size):
         raise ValueError(
             f"solver={solver!r} looks at all rows and atoms at every step, which takes them in "
             "memory: use solver='auto' for so many."
@@ -259,7 +166,7 @@ class _Fit:
         self.weight = summary.weight
         reference = np.zeros(atoms.size)
         if center:
-            X, _, _ = gather(rows, min(1.0, _REFERENCE / summary.n), _SEED)
+            X, _, _ = gather(rows, min(1.0, REFERENCE / summary.n), SEED)
             reference = sample_means(atoms, X)
         self.latent = RowLatent(rows, atoms, likelihood, center, shared, reference, self.n, counts)
         self.per_atom = 1 if shared else likelihood.n_latent
@@ -329,7 +236,7 @@ class _Fit:
             if plan.structure >= 1:
                 near = None  # it has converged on all rows
         if stage == TENTH and plan.tenth is not None:
-            rough = max(tol, _ROUGH)
+            rough = max(tol, ROUGH)
             good, near = self._rounds(stage, plan.tenth, point, near, rough, max_iter, turn, subset)
             point, turn, subset = good.point, 0, 0
         return self._rounds(ALL_ROWS, 1.0, point, near, tol, max_iter, turn, subset)[0]
@@ -337,8 +244,8 @@ class _Fit:
     def _some(self, fraction: float) -> Chosen | ByKind:
         """A step that keeps a fraction of the rows."""
         if self.counts is None or fraction >= 1:
-            return Chosen(fraction, _SEED)
-        return by_kind(self.counts, fraction * self.n, _SEED)
+            return Chosen(fraction, SEED)
+        return by_kind(self.counts, fraction * self.n, SEED)
 
     def _structure(
         self, solve: Solve, fraction: float, indices: IndexArray

@@ -13,7 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._conclusions import Regression, Start, Units, check_norms, conclude, in_units
-from sparsebayes._journey import ALL_ROWS, STRUCTURE, TENTH, Journey, sampling
+from sparsebayes._journey import (
+    ALL_ROWS,
+    IN_ROUNDS,
+    REFERENCE,
+    ROUGH,
+    SEED,
+    STRUCTURE,
+    TENTH,
+    Journey,
+    sampling,
+)
 from sparsebayes._samples import hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -26,10 +36,11 @@ from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
-from sparsebayes.rows.blocks import Block, Chosen, Rows, weighted_rows
+from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.sources import open_source
+from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.rounds import Ended, Place, Screened, View
@@ -45,36 +56,6 @@ _FEW_PRODUCTS = 2e11  # N M^2 up to which all of G takes seconds
 # Where nothing is lost by a pass that is not resumed, it is faster than rounds up to so many atoms,
 # and its optima are those of a fit in memory.
 _ONE_PASS = 2304, 2.5e13  # atoms, and N M^2 for each core
-_ROUGH = 0.05  # nats left on the table where not all rows are looked at
-_REFERENCE = 1000  # rows that tell about where the means of atoms are
-_IN_ROUNDS = ("auto", "working-set")
-_SEED = 1
-
-
-@dataclass(frozen=True)
-class Standardized:
-    """A step that gives targets a mean of zero and a unit of their own."""
-
-    shift: FloatArray  # (T,)
-    scale: float
-    constant: NDArray[np.bool_]  # (T,) targets of which nothing but rounding would be left
-
-    def __call__(self, block: Block) -> Block:
-        """Change the targets of a block.
-
-        Parameters
-        ----------
-        block : Block
-            Rows with targets (n,) or (n, T).
-
-        Returns
-        -------
-        Block
-            The same rows with targets (n, T).
-        """
-        t = (block.y.reshape(block.n, -1) - self.shift) / self.scale
-        t[:, self.constant] = 0.0
-        return block._replace(y=t)
 
 
 def regress_rows(
@@ -197,7 +178,7 @@ class _Fit:
         """Whether all of G is computed in one pass."""
         M, budget = self.atoms.size, self.journey.budget
         holds = budget.holds_gram(M)
-        if solver not in _IN_ROUNDS:
+        if solver not in IN_ROUNDS:
             if not holds:
                 raise ValueError(
                     f"solver={solver!r} needs the Gram matrix of all {M} atoms, which does not fit "
@@ -220,7 +201,7 @@ class _Fit:
         if not self.center:
             return np.zeros(indices.size)
         if self._sample is None:
-            self._sample = gather(self.rows, min(1.0, _REFERENCE / self.summary.n), _SEED)
+            self._sample = gather(self.rows, min(1.0, REFERENCE / self.summary.n), SEED)
         return sample_means(self.atoms.restrict(indices), self._sample.X)
 
     def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
@@ -283,7 +264,7 @@ class _Fit:
             place, near = self._structure(solve, plan.structure, plan.atoms)
             stage = TENTH if plan.tenth is not None else ALL_ROWS
         if stage == TENTH:
-            rough = max(tol, _ROUGH)
+            rough = max(tol, ROUGH)
             ended = self._rounds(
                 stage, plan.tenth or 1.0, place, near, rough, max_iter, turn, subset
             )
@@ -295,9 +276,8 @@ class _Fit:
         """Where an earlier fit ended, in the unit of these targets."""
         if last is None or last.size != self.atoms.size or not last.solution.state.active.size:
             return None
-        ratio = last.posterior.scale / self.units.scale
-        state = _state(last.solution)
-        if not 1e-3 < ratio < 1e3:
+        ratio, state = last.posterior.scale / self.units.scale, last.solution.state
+        if not 1e-3 < ratio < 1e3 or not isinstance(state, State):
             return None
         order = np.argsort(self.atoms.index[state.active], kind="stable")  # that of a posterior
         v = last.posterior.prior_variance / last.posterior.norm**2
@@ -327,7 +307,7 @@ class _Fit:
 
     def _chosen(self, fraction: float) -> Rows:
         """A fraction of the rows of positive weight."""
-        return self.rows.mapped(Chosen(fraction, _SEED)).mapped(weighted_rows)
+        return self.rows.mapped(Chosen(fraction, SEED)).mapped(weighted_rows)
 
     def _some(self, fraction: float) -> Rows:
         """Some of the rows; in memory, if they are on this machine and few enough."""

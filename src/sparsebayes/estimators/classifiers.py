@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sparsebayes._kernel_report import feature_relevance, relevance_of
 from sparsebayes._labels import class_weights, plain, separated, shown
 from sparsebayes._latent import Inference
-from sparsebayes._row_latent import Coded
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
 from sparsebayes.dictionaries.linear import LinearAtoms
@@ -23,6 +22,7 @@ from sparsebayes.latent_integrals import plug_in as log_proba_at
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial
 from sparsebayes.predictive import Categorical
+from sparsebayes.rows.steps import Coded
 from sparsebayes.rows.summary import summarize
 
 FloatArray = NDArray[np.float64]

@@ -13,7 +13,6 @@ from sparsebayes._journey import Journey
 from sparsebayes._kernel_report import feature_relevance, relevance_of
 from sparsebayes._latent import Inference
 from sparsebayes._regression import regress
-from sparsebayes._row_latent import Checked
 from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
@@ -32,6 +31,7 @@ from sparsebayes.predictive import Normal
 from sparsebayes.problem import Problem, Report, Solution
 from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.rows.blocks import Rows
+from sparsebayes.rows.steps import Checked
 from sparsebayes.rows.summary import summarize
 from sparsebayes.solvers import joint, orthonormal, sequential, working_set
 
