@@ -655,3 +655,20 @@ class TestBadChunks:
 
     def test_repr(self):
         assert repr(Chunks([])) == "Chunks([])"
+
+
+def test_a_function_that_fails_at_once_is_refused_as_a_chunk():
+    def make():
+        raise OSError("no connection")
+
+    with pytest.raises(ChunkError, match=r"^chunk 0: it cannot be made \(.*no connection"):
+        open_source(Chunks(make))
+
+
+def test_an_hdf5_file_that_is_closed_is_refused_in_words(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        X = file.create_dataset("X", data=np.ones((4, 2)))
+        assert open_source(X, np.arange(4.0)).n_features == 2
+    with pytest.raises(ValueError, match="the HDF5 file of X is closed"):
+        open_source(X, np.arange(4.0))

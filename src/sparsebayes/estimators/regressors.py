@@ -108,24 +108,9 @@ class _Regressor(RegressorMixin, Growing, Streaming):
     ) -> Solution:
         """Fit with normal noise of one variance, estimated unless it is given."""
         rng, reporter = seeded(self.random_state), self._reporter(noise=True)
-        last = getattr(self, "_last", None)
         targets = y.reshape(len(y), -1)
-        result = regress(
-            X,
-            targets,
-            weights,
-            dictionary,
-            single=y.ndim == 1,
-            fit_intercept=bool(self.fit_intercept),
-            prior=self.prior,
-            noise_variance=self.noise_variance,
-            noise_prior=self.noise_prior,
-            solver=self.solver,
-            solve=partial(self._solve, rng, reporter),
-            last=last if self.warm_start and isinstance(last, Regression) else None,
-            random_state=rng,
-            tol=float(self.tol),
-        )
+        settings = self._regression_settings(rng, reporter)
+        result = regress(X, targets, weights, dictionary, single=y.ndim == 1, **settings)
         atoms = result.posterior.atoms
         self._keep_regression(result, feature_relevance(atoms, X, weights))
         if has_one_kernel(atoms):
@@ -144,21 +129,9 @@ class _Regressor(RegressorMixin, Growing, Streaming):
             if likelihood is not None:
                 return self._fit_latent_rows(rows, dictionary, journey, likelihood)
             rng = seeded(0 if self.random_state is None else self.random_state)
-            last = getattr(self, "_last", None)
+            settings = self._regression_settings(rng, watch)
             result, summary = regress_rows(
-                rows,
-                dictionary,
-                journey,
-                fit_intercept=bool(self.fit_intercept),
-                prior=self.prior,
-                noise_variance=self.noise_variance,
-                noise_prior=self.noise_prior,
-                solver=self.solver,
-                solve=partial(self._solve, rng, watch),
-                last=last if self.warm_start and isinstance(last, Regression) else None,
-                random_state=rng,
-                tol=float(self.tol),
-                max_iter=int(self.max_iter),
+                rows, dictionary, journey, max_iter=int(self.max_iter), **settings
             )
             assert summary.inputs is not None
             self._keep_regression(
@@ -166,6 +139,23 @@ class _Regressor(RegressorMixin, Growing, Streaming):
             )
             watch.close(result.solution)
         return result.solution
+
+    def _regression_settings(
+        self, rng: np.random.RandomState, report: Report | None
+    ) -> dict[str, Any]:
+        """What a regression is told, wherever its rows are."""
+        last = getattr(self, "_last", None)
+        return {
+            "fit_intercept": bool(self.fit_intercept),
+            "prior": self.prior,
+            "noise_variance": self.noise_variance,
+            "noise_prior": self.noise_prior,
+            "solver": self.solver,
+            "solve": partial(self._solve, rng, report),
+            "last": last if self.warm_start and isinstance(last, Regression) else None,
+            "random_state": rng,
+            "tol": float(self.tol),
+        }
 
     def _keep_regression(self, result: Regression, relevance: FloatArray | None) -> None:
         posterior = result.posterior

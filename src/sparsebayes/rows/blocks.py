@@ -35,6 +35,11 @@ class Block(NamedTuple):
         """Number of rows."""
         return int(self.X.shape[0])
 
+    def some(self, kept: Any) -> "Block":
+        """Some of the rows, by their positions in it."""
+        weights = None if self.weights is None else self.weights[kept]
+        return self._replace(X=self.X[kept], y=self.y[kept], weights=weights)
+
 
 @dataclass(frozen=True)
 class Sums:
@@ -191,9 +196,7 @@ class Chosen:
         """
         if self.fraction >= 1:
             return block
-        kept = np.flatnonzero(self.draws(block.start, block.n) < self.fraction)
-        weights = None if block.weights is None else block.weights[kept]
-        return block._replace(X=block.X[kept], y=block.y[kept], weights=weights)
+        return block.some(np.flatnonzero(self.draws(block.start, block.n) < self.fraction))
 
     def draws(self, start: int, n: int) -> FloatArray:
         """Numbers in [0, 1), one for each row, that depend on its position and the seed alone.
@@ -242,5 +245,4 @@ def weighted_rows(block: Block) -> Block:
     """
     if block.weights is None or block.weights.all():
         return block
-    kept = np.flatnonzero(block.weights)
-    return block._replace(X=block.X[kept], y=block.y[kept], weights=block.weights[kept])
+    return block.some(np.flatnonzero(block.weights))

@@ -100,8 +100,8 @@ class ChunkSource:
     mark: int = field(init=False, repr=False)  # of the first chunk
 
     def __post_init__(self) -> None:
-        once = iter(self.given)
-        if once is iter(self.given):
+        once = self._begin()
+        if once is self._begin():
             raise TypeError(_ONCE.format("what the function returns"))
         for number, item in self._items(once):
             X, y, _ = _parts(item, f"chunk {number}", self.numeric_y)
@@ -129,7 +129,7 @@ class ChunkSource:
         """
         check = Checker(self.numeric_y, self.n_features, self.n_targets, self.feature_names or ())
         start, number = 0, -1
-        for number, item in self._items(iter(self.given)):
+        for number, item in self._items(self._begin()):
             name = f"chunk {number}"
             X, y, weights = _parts(item, name, self.numeric_y)
             names = column_names(item[0])
@@ -164,6 +164,14 @@ class ChunkSource:
                 f"it is missing: there were {self.n_rows} rows before, now {start}; {_RESTART}",
             )
         self.n_rows = start
+
+    def _begin(self) -> Iterator[Any]:
+        try:
+            return iter(self.given)
+        except (TypeError, ChunkError):  # no iterable: `Chunks` has said so
+            raise
+        except Exception as error:  # whatever a user's code raises
+            raise refused("chunk 0", f"it cannot be made ({reason_of(error)})") from error
 
     def _items(self, chunks: Iterator[Any]) -> Iterator[tuple[int, Any]]:
         number = 0

@@ -48,9 +48,7 @@ class ByKind:
             Fewer of them.
         """
         draws = Chosen(1.0, self.seed).draws(block.start, block.n)
-        kept = np.flatnonzero(draws < self.fractions[block.y.astype(np.intp)])
-        weights = None if block.weights is None else block.weights[kept]
-        return block._replace(X=block.X[kept], y=block.y[kept], weights=weights)
+        return block.some(np.flatnonzero(draws < self.fractions[block.y.astype(np.intp)]))
 
 
 def by_kind(counts: FloatArray, size: float, seed: int) -> ByKind:

@@ -127,6 +127,8 @@ def _sliceable(values: Any, what: str, labels: bool = False) -> Any:
     if values is None or isinstance(values, np.ndarray):
         return values
     if _is_stored(values):
+        if not values and type(values).__module__.startswith("h5py"):  # false where it is closed
+            raise ValueError(f"the HDF5 file of {what} is closed: fit while it is open.")
         if not (hasattr(values, "shape") and hasattr(values, "dtype")):
             raise TypeError(
                 f"{what} is a {type(values).__name__}, which holds arrays: give one of them, as in "

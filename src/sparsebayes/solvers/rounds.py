@@ -172,7 +172,7 @@ def solve(
         Solution, the last view and the atoms that are closest to entering.
     """
     place, trace = start, list[Progress]()
-    subset %= views.count  # more memory, or fewer active atoms, may make fewer subsets
+    subset %= views.count  # with more memory there may be fewer of them
     quiet: list[Certificate] = []  # of subsets that have nothing to add to this very place
     iterations = idle = 0
     if near is not None:
