@@ -1,8 +1,10 @@
 """What a certificate promises."""
 
+from argparse import Namespace
+
 import pytest
 
-from sparsebayes._console import show_certificate
+from sparsebayes.commands._summary import Summary
 from sparsebayes.problem import Certificate
 
 GOOD = {"max_gain": 1e-7, "gradient_norm": 1e-4, "max_curvature": -0.1}
@@ -31,7 +33,9 @@ def test_a_certificate_of_a_part_of_the_dictionary_says_so(capsys):
     assert whole.fraction == 1
     assert part.holds(1e-6)  # what it says, it says of the atoms that were drawn
     assert "fraction=0.1" in repr(part)
-    show_certificate(whole, converged=True)
-    assert "drawn" not in capsys.readouterr().out
-    show_certificate(part, converged=True)
-    assert "of 0.1 of the dictionary, drawn at random" in capsys.readouterr().out
+    for certificate, said in (whole, False), (part, True):
+        summary = Summary("a fit")
+        summary.certificate(certificate, converged=True)
+        summary.show(Namespace())
+        out = capsys.readouterr().out
+        assert ("of 0.1 of the dictionary, drawn at random" in out) == said

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from sparsebayes import _console, _denoise_command, denoise
+from sparsebayes import _console, denoise
+from sparsebayes.commands import _denoising
 from sparsebayes.datasets import blocks, bumps
 
 RNG = np.random.default_rng(0)
@@ -280,9 +281,7 @@ def test_quiet(run, array, tmp_path):
 
 
 def test_progress_of_channels(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        _denoise_command, "progress", partial(_console.progress, delay=0.0, interval=0.0)
-    )
+    monkeypatch.setattr(_denoising, "progress", partial(_console.progress, delay=0.0, interval=0.0))
     path = tmp_path / "a.wav"
     signals = np.rint(np.stack([SIGNAL, OTHER], 1) * 1000).astype(np.int16)
     wavfile.write(path, 8000, signals)
@@ -296,7 +295,7 @@ def test_wavelets_that_are_not_orthonormal_are_said_to_be_slow(run, array, tmp_p
     words = "bior2.2 is not orthonormal, and 512 samples take it long"
     output = ["--output", tmp_path / "b.npy"]
     assert run("denoise", array, "--wavelet", "bior2.2", *output)[2] == ""
-    monkeypatch.setattr(_denoise_command, "_LONG", 500)
+    monkeypatch.setattr(_denoising, "_LONG", 500)
     assert words in run("denoise", array, "--wavelet", "bior2.2", *output)[2]
     assert run("denoise", array, "--wavelet", "bior2.2", "--quiet", *output) == (0, "", "")
     assert run("denoise", array, "--wavelet", "db4", *output)[2] == ""
@@ -432,7 +431,7 @@ def test_an_interruption_leaves_the_file_as_it_was(run, array, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_denoise_command, "denoise", interrupt)
+    monkeypatch.setattr(_denoising, "denoise", interrupt)
     before = array.read_bytes()
     assert run("denoise", array, "--output", array) == (130, "", "sparsebayes: interrupted\n")
     assert array.read_bytes() == before
@@ -442,7 +441,7 @@ def test_too_little_memory(fails, array, monkeypatch):
     def exhausted(*_, **__):
         raise MemoryError
 
-    monkeypatch.setattr(_denoise_command, "denoise", exhausted)
+    monkeypatch.setattr(_denoising, "denoise", exhausted)
     fails("denoise", array, "--output", array, words=["not enough memory", "into pieces"])
 
 

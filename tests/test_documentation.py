@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsebayes._arguments import parser
+from sparsebayes.commands import parser
 from sparsebayes.dictionaries import Atoms, Dictionary
 
 ROOT = Path(__file__).parents[1]

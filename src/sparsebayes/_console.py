@@ -9,11 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from sparsebayes.problem import Certificate
-
+from typing import TextIO
 
 _ERASE = "\x1b[K"  # tells a terminal to erase the rest of the line
 
@@ -27,40 +23,6 @@ def say(text: str) -> None:
         Line breaks in it become spaces.
     """
     print(f"sparsebayes: {' '.join(text.split())}", file=sys.stderr, flush=True)
-
-
-def item(name: str, text: str) -> None:
-    """Write one line of a summary to stdout.
-
-    Parameters
-    ----------
-    name : str
-        The left column.
-    text : str
-        The right column.
-    """
-    print(f"  {name:<14}{text}")
-
-
-def show_certificate(certificate: Certificate, converged: bool) -> None:
-    """Write what is certain about an answer to stdout.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        Of a solution.
-    converged : bool
-        Whether it holds.
-    """
-    item(
-        "certificate",
-        f"no single change of an atom gains more than {certificate.max_gain:.1e} nats"
-        if converged
-        else f"not reached: a change would still gain {certificate.max_gain:.1e} nats",
-    )
-    item("", f"gradient {certificate.gradient_norm:.1e}, curvature {certificate.max_curvature:.1e}")
-    if certificate.fraction < 1:
-        item("", f"of {certificate.fraction:.3g} of the dictionary, drawn at random")
 
 
 def counted(count: int, noun: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import pywt
 from numpy.typing import NDArray
 
-from sparsebayes._console import counted, item, progress, say, show_certificate
+from sparsebayes._console import counted, progress, say
 from sparsebayes._files import atomic_write
 from sparsebayes._settings import resolve_prior
 from sparsebayes._signal_files import (
@@ -30,6 +30,7 @@ from sparsebayes._signal_files import (
 )
 from sparsebayes._tables import check_folder, check_picture
 from sparsebayes._wavelet_transforms import Transform
+from sparsebayes.commands._summary import Summary
 from sparsebayes.problem import Certificate
 from sparsebayes.signals import Denoised, denoise
 
@@ -66,8 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
         write_std(source, arguments.std, std)
     if arguments.plot:
         _draw(source, found, arguments.plot)
-    if not arguments.quiet:
-        _summarize(source, found, arguments, seconds)
+    _summarize(source, found, arguments, seconds)
 
 
 def _checked(arguments: argparse.Namespace) -> SignalFile:
@@ -179,30 +179,43 @@ def _summarize(
     known = isinstance(arguments.noise_variance, float)
     first = next(iter(source.channels.values()))
     prior = f"{arguments.prior}{_counted_by(source, arguments)}"
-    print(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}\n")
+    summary = Summary(f"{source.path} by wavelets {arguments.wavelet.lower()}, prior {prior}")
     size = " x ".join(map(str, first.shape))
     count = len(source.channels)
     several = f" in each of {counted(count, 'signal')}" if count > 1 else ""
     rate = getattr(source, "rate", None)
-    item("samples", size + several + (f", {rate} a second" if rate else ""))
+    text = size + several + (f", {rate} a second" if rate else "")
+    summary.line("samples", text, data=source.path, shape=first.shape)
     position = getattr(source, "position", None)
     if position is not None:
-        item("positions", f"{position!r}, kept")
+        summary.line("positions", f"{position!r}, kept", positions=position)
     missing = _missing(source)
     if missing:
-        item("missing", f"{counted(missing, 'sample')}, filled in")
+        summary.line("missing", f"{counted(missing, 'sample')}, filled in")
+    summary.facts(missing=missing, signals={name: _facts(one) for name, one in found.items()})
     if len(found) == 1 and count == 1:
-        _show_one(next(iter(found.values())), known)
+        _show_one(summary, next(iter(found.values())), known)
     elif found:
-        _show_several(found, known)
+        _show_several(summary, found, known)
     if found:
-        show_certificate(_worst(found), all(one.converged for one in found.values()))
-    item("time", f"{seconds:.3f} s")
-    item("output", arguments.output)
+        summary.certificate(_worst(found), all(one.converged for one in found.values()))
+    summary.line("time", f"{seconds:.3f} s", seconds=seconds)
+    summary.line("output", arguments.output, output=arguments.output)
     if arguments.std:
-        item("std", arguments.std)
+        summary.line("std", arguments.std, std=arguments.std)
     if arguments.plot:
-        item("picture", arguments.plot)
+        summary.line("picture", arguments.plot, picture=arguments.plot)
+    summary.show(arguments)
+
+
+def _facts(found: Denoised) -> dict[str, float]:
+    return {
+        "atoms": found.n_atoms,
+        "of_atoms": found.coefficients.size,
+        "degrees_of_freedom": found.degrees_of_freedom,
+        "noise_variance": found.noise_variance,
+        "log_marginal_likelihood": found.log_marginal_likelihood,
+    }
 
 
 def _counted_by(source: SignalFile, arguments: argparse.Namespace) -> str:
@@ -217,24 +230,24 @@ def _counted_by(source: SignalFile, arguments: argparse.Namespace) -> str:
     return " by scale" if all(whole) else " by scale where nothing is missing"
 
 
-def _show_one(found: Denoised, known: bool) -> None:
-    item("atoms kept", f"{found.n_atoms} of {found.coefficients.size} coefficients")
-    item("freedom", f"{found.degrees_of_freedom:.1f} degrees")
+def _show_one(summary: Summary, found: Denoised, known: bool) -> None:
+    summary.line("atoms kept", f"{found.n_atoms} of {found.coefficients.size} coefficients")
+    summary.line("freedom", f"{found.degrees_of_freedom:.1f} degrees")
     deviation = f"{found.noise_variance**0.5:.4g} standard deviation"
-    item("noise given" if known else "noise found", deviation)
-    item("log evidence", f"{found.log_marginal_likelihood:.3f}")
+    summary.line("noise given" if known else "noise found", deviation)
+    summary.line("log evidence", f"{found.log_marginal_likelihood:.3f}")
 
 
-def _show_several(found: dict[str, Denoised], known: bool) -> None:
+def _show_several(summary: Summary, found: dict[str, Denoised], known: bool) -> None:
     ones = list(found.values())
     if len(ones) > _MOST_LINES:
         kept, size = sum(one.n_atoms for one in ones), sum(one.coefficients.size for one in ones)
-        item("atoms kept", f"{kept} of {size} coefficients")
-        item("freedom", f"{sum(one.degrees_of_freedom for one in ones):.1f} degrees")
+        summary.line("atoms kept", f"{kept} of {size} coefficients")
+        summary.line("freedom", f"{sum(one.degrees_of_freedom for one in ones):.1f} degrees")
         noise = sorted(one.noise_variance**0.5 for one in ones)
         span = f"{noise[0]:.4g}" if known else f"{noise[0]:.4g} to {noise[-1]:.4g}"
-        item("noise given" if known else "noise found", f"{span} standard deviation")
-        item("log evidence", f"{sum(one.log_marginal_likelihood for one in ones):.3f}")
+        summary.line("noise given" if known else "noise found", f"{span} standard deviation")
+        summary.line("log evidence", f"{sum(one.log_marginal_likelihood for one in ones):.3f}")
         return
     rows = [("signal", "atoms kept", "freedom", "noise", "log evidence")] + [
         (
@@ -246,15 +259,7 @@ def _show_several(found: dict[str, Denoised], known: bool) -> None:
         )
         for name, one in found.items()
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    print()
-    for row in rows:
-        name, *figures = (
-            text.rjust(width) if place else text.ljust(width)
-            for place, (text, width) in enumerate(zip(row, widths, strict=True))
-        )
-        print("  " + "  ".join([name, *figures]))
-    print()
+    summary.table(rows)
 
 
 def _worst(found: dict[str, Denoised]) -> Certificate:

@@ -9,7 +9,16 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sparsebayes._console import counted, item, progress, say, show_certificate
+from sparsebayes._console import counted, progress, say
+from sparsebayes.commands._options import (
+    RawText,
+    count,
+    number_or_word,
+    numbers_or_word,
+    positive,
+    seed,
+)
+from sparsebayes.commands._summary import Summary, add_summary_options
 
 if TYPE_CHECKING:
     from sparsebayes._tables import Table
@@ -19,6 +28,131 @@ _BLOCK_ROWS = 10_000
 _INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
 _LEARNED = ("evidence", "ard")
 _FEATURES_SHOWN = 6
+
+
+_EPILOG = """\
+examples:
+  sparsebayes fit houses.csv --target price --output houses.model
+      one Gaussian basis function for each row, the relevant ones kept
+  sparsebayes fit genes.parquet --target response --kernel none
+      linear in the features, the relevant ones kept; nothing is saved
+  sparsebayes fit track.csv --target x y --features time --gamma 0.5
+      two targets that share their basis functions
+  sparsebayes fit houses.csv --target price --gamma ard
+      widths of the basis functions learned; tells which features matter
+  sparsebayes fit iris.csv --target species --output iris.model
+      classification, because the species are text
+  sparsebayes fit flights --target delay --centers 2000 --checkpoint state
+      a folder of parquet files, read in blocks; the same command with --resume
+      goes on after an interruption
+
+DATA has a header line; every column but the targets is a feature unless
+--features or --drop says otherwise. All of them must be numbers without gaps,
+but for a target of classes.
+Features are used as they are: bring them to similar scales first if a kernel
+is to compare them, or learn a scale for each with --gamma ard.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to a parser.
+
+    Parameters
+    ----------
+    commands : subparsers of argparse
+        Of the program's parser.
+    """
+    fit = commands.add_parser(
+        "fit",
+        help="fit a model to a csv or parquet file, or a folder of parquet files",
+        description="Fit a sparse Bayesian regression or classification to the columns of\n"
+        "a csv or parquet file, or of a folder of parquet files.",
+        epilog=_EPILOG,
+        formatter_class=RawText,
+    )
+    fit.add_argument(
+        "data", metavar="DATA", help="csv, tsv or parquet file, or folder of parquet files"
+    )
+    columns = fit.add_argument_group("columns")
+    columns.add_argument(
+        "--target", metavar="NAME", nargs="+", action="extend", required=True, help="to predict"
+    )
+    columns.add_argument(
+        "--features", metavar="NAME", nargs="+", action="extend", help="to predict from"
+    )
+    columns.add_argument(
+        "--drop", metavar="NAME", nargs="+", action="extend", default=[], help="to leave out"
+    )
+    model = fit.add_argument_group("model")
+    model.add_argument(
+        "--task",
+        choices=("auto", "regression", "classification"),
+        metavar="TASK",
+        default="auto",
+        help="regression, classification, or auto: classification if the target is text, or true "
+        "and false (default: %(default)s)",
+    )
+    model.add_argument(
+        "--kernel",
+        metavar="NAME",
+        default="rbf",
+        help="basis functions: rbf, laplacian, poly, sigmoid, linear, lspline, tps, any "
+        "kernel of scikit-learn, or none for the features themselves (default: %(default)s)",
+    )
+    model.add_argument(
+        "--gamma",
+        type=numbers_or_word,
+        default="scale",
+        help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
+        "scale, auto, evidence (learned) or ard (learned, one for each feature, which tells the "
+        "relevant ones) (default: %(default)s)",
+    )
+    model.add_argument(
+        "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
+    )
+    model.add_argument(
+        "--centers",
+        metavar="NUMBER",
+        type=count,
+        help="basis functions there are, at centers of clusters of rows (default: one at each row)",
+    )
+    model.add_argument(
+        "--prior",
+        type=number_or_word,
+        default="auto",
+        help="how hard it is for a basis function to enter: auto, flat, aic, bic, ric or a number "
+        "(default: %(default)s)",
+    )
+    model.add_argument(
+        "--noise-variance",
+        metavar="VARIANCE",
+        type=positive,
+        help="variance of the noise where it is known (default: estimated)",
+    )
+    model.add_argument(
+        "--solver",
+        default="auto",
+        help="auto, working-set, sequential, sequential-random, sequential-cyclic, em or mackay "
+        "(default: %(default)s)",
+    )
+    model.add_argument("--seed", type=seed, help="makes random choices repeatable")
+    large = fit.add_argument_group("large data")
+    large.add_argument(
+        "--memory",
+        metavar="SIZE",
+        help="what the fit may use beyond a table in memory, such as 500MB or 2GiB; a parquet file "
+        "is then read in blocks, as folders are (default for these: 1GiB)",
+    )
+    large.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="small file that tells where the fit stands, written as it goes",
+    )
+    large.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint if it is there"
+    )
+    fit.add_argument("--output", metavar="MODEL", help="model file to write")
+    add_summary_options(fit)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -60,15 +194,19 @@ def run(arguments: argparse.Namespace) -> None:
     model.feature_names_in_ = np.array(features, dtype=object)
     if arguments.output is not None:
         persistence.save(model, arguments.output, target_names=tuple(targets))
-    if arguments.quiet:
-        return
-    print(f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}\n")
+    found = Summary(
+        f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}"
+    )
+    found.facts(data=table.path, target=targets, features=features)
     size = len(features) if arguments.kernel == "none" else arguments.centers or data.rows
-    summarize(model, min(size, data.rows) if arguments.kernel != "none" else size)
-    item("rows", f"{data.rows}")
-    item("fit", f"{'accuracy' if classify else 'R2'} {score:.4f} on these rows")
-    item("time", f"{seconds:.3f} s")
-    item("model", arguments.output or "not saved; give --output MODEL to predict with it")
+    summarize(found, model, min(size, data.rows) if arguments.kernel != "none" else size)
+    found.line("rows", f"{data.rows}", rows=data.rows)
+    kind = "accuracy" if classify else "R2"
+    found.line("fit", f"{kind} {score:.4f} on these rows", **{kind.lower(): score})
+    found.line("time", f"{seconds:.3f} s", seconds=seconds)
+    saved = arguments.output or "not saved; give --output MODEL to predict with it"
+    found.line("model", saved, model=arguments.output)
+    found.show(arguments)
 
 
 class _Data(NamedTuple):
@@ -225,11 +363,13 @@ def _common(arguments: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def summarize(model: Any, size: int, noise_remark: str = "") -> None:
-    """Write what was found to stdout.
+def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> None:
+    """Say what was found.
 
     Parameters
     ----------
+    found : Summary
+        What is to say it.
     model : estimator
         Fitted.
     size : int
@@ -239,30 +379,37 @@ def summarize(model: Any, size: int, noise_remark: str = "") -> None:
     """
     from sparsebayes._labels import shown
 
-    item("atoms kept", f"{model.posterior_.atoms.size} of {size}")
+    kept = int(model.posterior_.atoms.size)
+    found.line("atoms kept", f"{kept} of {size}", estimator=repr(model), atoms=kept, of_atoms=size)
     if hasattr(model, "classes_"):
-        item("classes", shown(model.classes_))
+        found.line("classes", shown(model.classes_), classes=model.classes_)
     else:
-        item("noise found", f"{model.noise_variance_**0.5:.4g} standard deviation{noise_remark}")
-    item("log evidence", f"{model.log_marginal_likelihood_:.3f}")
+        noise = float(model.noise_variance_)
+        text = f"{noise**0.5:.4g} standard deviation{noise_remark}"
+        found.line("noise found", text, noise_variance=noise)
+    evidence = float(model.log_marginal_likelihood_)
+    found.line("log evidence", f"{evidence:.3f}", log_marginal_likelihood=evidence)
     if getattr(model, "gamma", None) in _LEARNED:
-        _show_widths(model)
-    show_certificate(model.certificate_, model.converged_)
+        _show_widths(found, model)
+    found.certificate(model.certificate_, model.converged_)
 
 
-def _show_widths(model: Any) -> None:
+def _show_widths(found: Summary, model: Any) -> None:
     """What was learned of the kernel: its width, or the most relevant features and theirs."""
     import numpy as np
 
+    found.facts(gamma=model.gamma_)
     if np.ndim(model.gamma_) == 0:
-        item("gamma found", f"{model.gamma_:.4g}")
+        found.line("gamma found", f"{model.gamma_:.4g}")
         return
     names, shares = model.feature_names_in_, model.feature_relevance_
+    found.facts(feature_relevance=dict(zip(names.tolist(), shares.tolist(), strict=True)))
     first = np.argsort(-shares, kind="stable")[:_FEATURES_SHOWN]
     width = max(len(names[place]) for place in first)
     for line, place in enumerate(first):
         text = f"{names[place]:<{width}}  {shares[place]:6.1%}  gamma {model.gamma_[place]:.4g}"
-        item("relevance" if line == 0 else "", text)
+        found.line("relevance" if line == 0 else "", text)
     if first.size < shares.size:
         rest = 1.0 - float(shares[first].sum())
-        item("", f"{counted(shares.size - first.size, 'other')}, {max(rest, 0.0):.1%} together")
+        others = counted(shares.size - first.size, "other")
+        found.line("", f"{others}, {max(rest, 0.0):.1%} together")
