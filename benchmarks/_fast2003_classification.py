@@ -325,8 +325,10 @@ def run(args: argparse.Namespace) -> None:
     title = "Tipping & Faul 2003, section 5.2: two classes, mixtures of Gaussians, r = 1.0"
     report = Report.open(title, args.threads)
     clock = "cpu" if args.threads == 1 else "wall"
-    print(f"ratios and targets use the {clock} clock; solver={args.solver!r}")
-    print(f"error and log-loss on {TEST_ROWS} further rows; SVC's C by 5-fold CV over {GRID['C']}")
+    report.note(f"ratios and targets use the {clock} clock; solver={args.solver!r}")
+    report.note(
+        f"error and log-loss on {TEST_ROWS} further rows; SVC's C by 5-fold CV over {GRID['C']}"
+    )
     field_ = competitors(args.solver, args.only)
     own = [c.name for c in field_ if c.kind == "own"]
     lines: Lines = {}
@@ -341,4 +343,4 @@ def run(args: argparse.Namespace) -> None:
             judge_model(report, name, N, [c.name for c in field_ if c.kind == "rvm"], results)
     for name in own:
         judge_time(report, name, lines)
-    report.close(args.json)
+    report.close(args)

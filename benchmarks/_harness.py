@@ -22,6 +22,8 @@ import numpy as np
 import threadpoolctl
 from numpy.typing import NDArray
 
+from benchmarks import _page
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PACKAGES = ("sparsebayes", "numpy", "scipy", "scikit-learn", "fastrvm", "sklearn-rvm")
@@ -38,6 +40,7 @@ def argument_parser(description: str, repeats: int) -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, choices=(1, 2), default=1, help="BLAS threads")
     parser.add_argument("--repeats", type=int, default=repeats, help="timings; the minimum counts")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results there")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="also write a page of them there")
     return parser
 
 
@@ -77,6 +80,7 @@ def environment(threads: int) -> dict[str, Any]:
     ]
     return {
         "cpu": f"{cpu_model()}, {os.cpu_count()} cores",
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "packages": {name: version(name) for name in PACKAGES},
         "threads": threads,
@@ -262,10 +266,14 @@ def cell(value: Any, spec: str = "") -> str:
     return "-" if missing(value) else format(value, spec)
 
 
-def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
-    """Return the rows as aligned text. ``columns`` maps a key to its format specification."""
+def cells(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> list[list[str]]:
+    """Return header and rows as text. ``columns`` maps a key to its format specification."""
     lines = [list(columns)]
-    lines += [[cell(row.get(key), spec) for key, spec in columns.items()] for row in rows]
+    return lines + [[cell(row.get(key), spec) for key, spec in columns.items()] for row in rows]
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """Return header and rows as aligned text."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     text = [i == 0 for i in range(len(widths))]
     return "\n".join(
@@ -327,6 +335,8 @@ class Report:
     env: dict[str, Any]
     rows: list[dict[str, Any]] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
+    tables: list[tuple[str, list[list[str]]]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @classmethod
     def open(cls, title: str, threads: int) -> Report:
@@ -338,20 +348,29 @@ class Report:
 
     def show(self, heading: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
         """Print a table and keep its rows."""
-        print(f"\n{heading}\n{table(rows, columns)}", flush=True)
+        self.tables.append((heading, cells(rows, columns)))
+        print(f"\n{heading}\n{table(self.tables[-1][1])}", flush=True)
         # JSON has no NaN.
         self.rows += [
             {"table": heading} | {k: None if missing(v) else v for k, v in row.items()}
             for row in rows
         ]
 
+    def note(self, text: str) -> None:
+        """Print a sentence on what is measured, and keep it."""
+        self.notes.append(text)
+        print(text, flush=True)
+
     def judge(self, claim: str, reached: bool, figure: str) -> None:
         """Note one target."""
         self.targets.append(Target(claim, bool(reached), figure))
 
-    def close(self, path: Path | None) -> None:
-        """Print the targets, write the file."""
+    def close(self, args: argparse.Namespace) -> None:
+        """Print the targets, write the files that were asked for."""
         if self.targets:
             print("\nTargets", *self.targets, sep="\n")
-        if path is not None:
-            path.write_text(json.dumps(asdict(self), indent=1, default=float) + "\n")
+        if args.json is not None:
+            kept = {key: value for key, value in asdict(self).items() if key != "tables"}
+            args.json.write_text(json.dumps(kept, indent=1, default=float) + "\n")
+        if args.page is not None:
+            _page.write(self, args.page)

@@ -253,7 +253,7 @@ def main() -> None:
         report.show(heading, lines(found), COLUMNS)
         report.show(f"{name}: reliability", *diagram(found))
         judge(report, name, found)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -349,7 +349,7 @@ def main() -> None:
         detectable(report, args.seeds)
     if "pictures" in parts:
         pictures(report, args.images, args.bases, args.draw)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

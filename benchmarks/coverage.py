@@ -256,7 +256,7 @@ def main() -> None:
             heading = f"{name}, N = {n}, {draws} draws; widths of 95 % intervals in sd of targets"
             report.show(heading, lines(scores), COLUMNS)
     judge(report, found)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

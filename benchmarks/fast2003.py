@@ -328,7 +328,7 @@ def main() -> None:
     report = Report.open("Tipping & Faul 2003, section 5.1: 2-D sinc, r = 2.5", args.threads)
     # With two threads CPU seconds also count a BLAS pool that spins: there the wall clock decides.
     clock = "cpu" if args.threads == 1 else "wall"
-    print(f"ratios and targets use the {clock} clock; solver={args.solver!r}")
+    report.note(f"ratios and targets use the {clock} clock; solver={args.solver!r}")
     field_ = competitors(args.solver, args.cv, args.only)
     peers = [c for c in field_ if not c.own and c.read is not None]
     lines: Lines = {}
@@ -344,7 +344,7 @@ def main() -> None:
     for c in field_:
         if c.own:
             judge(report, c.name, lines, "CPU" if clock == "cpu" else "wall")
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -223,7 +223,7 @@ def main() -> None:
         _kernel_default.run(report, args)
     else:
         compare(report, args)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

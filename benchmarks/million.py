@@ -287,10 +287,10 @@ def main() -> None:
             _million_dask.run(report, args, asked(args), measure)
         else:
             _million_rates.run(report, args, asked(args))
-        report.close(args.json)
+        report.close(args)
         return
-    print(f"times are of the wall clock; a competitor retires after {args.limit:.0f} s")
-    print(f"RMSE (noise {NOISE_STD}) is to the truth; scores of {TEST_ROWS} fresh rows")
+    report.note(f"times are of the wall clock; a competitor retires after {args.limit:.0f} s")
+    report.note(f"RMSE (noise {NOISE_STD}) is to the truth; scores of {TEST_ROWS} fresh rows")
     for contest in contests(args):
         columns = {k: v for k, v in COLUMNS.items() if k not in ABSENT[contest.problem]}
         for n, disk in [(n, False) for n in args.sizes] + [(n, True) for n in args.disk]:
@@ -300,7 +300,7 @@ def main() -> None:
             place = "on disk" if disk else "in memory"
             report.show(f"{contest.problem}, {n:,} rows {place}", shown(rows), columns)
         judge(report, contest)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def main() -> None:
             own < other,
             f"{100 * own:.1f} instead of {100 * other:.1f} off",
         )
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -249,10 +249,10 @@ def main() -> None:
     args = parser.parse_args()
     report = Report.open("Optima: evidence minus the best known, in nats", args.threads)
     prior = "aic, bic and ric" if args.smooth else "flat"
-    print(f"prior {prior}, solver={args.solver!r}, n_restarts={args.restarts}")
+    report.note(f"prior {prior}, solver={args.solver!r}, n_restarts={args.restarts}")
     if args.smooth:
         smooth(report, args)
-        report.close(args.json)
+        report.close(args)
         return
     todo = cases(args.cases)
     if todo:
@@ -281,7 +281,7 @@ def main() -> None:
         else:
             # The maximum is -4.77438.
             report.judge(f"the saddle is left from {start}: L >= -4.774", value > -4.7745, figure)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def main() -> None:
         # One block may be partial for the smaller request, hence some slack.
         bounded = large["beyond outputs MB"] <= 1.5 * small["beyond outputs MB"] + 1
         report.judge(f"{kind}: memory beyond the outputs does not grow with rows", bounded, figure)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

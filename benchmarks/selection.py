@@ -145,7 +145,7 @@ def main() -> None:
     )
     ratio = ours / overall["CV error"]
     report.judge("within 10 % of cross-validation", ratio <= 1.1, f"{ratio:.3f}")
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

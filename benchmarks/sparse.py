@@ -205,7 +205,7 @@ def main() -> None:
         rows = recovery((200, 100_000, 10), args.wide_seeds, 0, 1, wide=True)
         report.show("Wide: N = 200, M = 100 000, 10 weights of +-1, 20 dB", rows, COLUMNS)
     pure_noise(report, dict(zip(((100, 100), (1000, 5000)), args.noise_seeds, strict=True)))
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

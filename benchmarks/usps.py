@@ -172,7 +172,7 @@ def main() -> None:
                 judge(report, row)
     else:
         print("on part of the data: no verdicts")
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

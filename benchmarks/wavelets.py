@@ -252,7 +252,7 @@ def main() -> None:
         timings(report, sizes, args.repeats, "cpu" if args.threads == 1 else "wall")
     if args.skip != "error":
         errors(report, [*signal_tasks(args.draws), *picture_tasks(args.picture_draws)])
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def main() -> None:
             table1.run(report, args.runs)
         if args.only != "table1":
             blocks_sinc.run(report, args.runs, args.collapsed)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def main() -> None:
         wanted = [name for name in names if not args.only or name in args.only]
         if wanted:
             module.run(report, args, wanted)
-    report.close(args.json)
+    report.close(args)
 
 
 if __name__ == "__main__":
