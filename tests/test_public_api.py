@@ -15,6 +15,7 @@ MODULES = [
     "sparsebayes.datasets",
     "sparsebayes.dictionaries",
     "sparsebayes.estimators",
+    "sparsebayes.export",
     "sparsebayes.hyperpriors",
     "sparsebayes.metrics",
     "sparsebayes.model_selection",
