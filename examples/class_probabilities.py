@@ -1,63 +1,58 @@
-"""Relevance vector classification, and whether its probabilities are right.
+"""Probabilities of classes, and whether they are right
+=======================================================
 
-Run it with --picture to write class_probabilities.png beside this file.
+Two classes overlap in the plane. A relevance vector classifier gives the probability of each class;
+twenty thousand new rows tell how often it is right.
 """
 
-import sys
-from pathlib import Path
-
+import matplotlib.pyplot as plt
 import numpy as np
 
 from sparsebayes import RVC
 from sparsebayes.datasets import mixtures
 
+# %%
+# A fit of 500 rows. No further parameter is searched for.
 
-def main() -> None:
-    data = mixtures(500, random_state=1)  # two classes that overlap
-    model = RVC(kernel="rbf", gamma=4.0).fit(data.X, data.y)
-    print(f"{len(model.relevance_)} of {len(data.X)} kernels kept, ", end="")
-    print(f"log evidence {model.log_marginal_likelihood_:.1f}")
-    print(f"a single change of the model gains at most {model.certificate_.max_gain:.1g} nats")
+data = mixtures(500, random_state=1)
+model = RVC(kernel="rbf", gamma=4.0).fit(data.X, data.y)
+print(f"{len(model.relevance_)} of {len(data.X)} kernels kept, ", end="")
+print(f"log evidence {model.log_marginal_likelihood_:.1f}")
+print(f"a single change of the model gains at most {model.certificate_.max_gain:.1g} nats")
 
-    new = mixtures(20_000, random_state=2)
-    least = np.mean((new.probability > 0.5) != new.y)
-    print(f"errors: {1 - model.score(new.X, new.y):.1%} of new rows (truth: {least:.1%})")
-    for name, plug_in in ("averaged", False), ("plug-in", True):
-        log_proba = model.predict_log_proba(new.X, plug_in=plug_in)
-        print(f"log loss, {name}: {-log_proba[np.arange(len(new.y)), new.y].mean():.3f}")
-    probability = model.predict_proba(new.X)[:, 1]
-    for low in (0.0, 0.2, 0.4, 0.6, 0.8):
-        rows = (low <= probability) & (probability < low + 0.2)
-        said, seen = probability[rows].mean(), new.y[rows].mean()
-        print(f"class 1 in {seen:.0%} of {rows.sum():4d} rows where {said:.0%} was predicted")
-    if "--picture" in sys.argv[1:]:
-        draw(model, data)
+# %%
+# The truth is known here, so its own share of errors is the least that can be reached.
+# Probabilities are averaged over the posterior of the weights; ``plug_in=True`` gives those at the
+# most probable weights alone.
 
+new = mixtures(20_000, random_state=2)
+least = np.mean((new.probability > 0.5) != new.y)
+print(f"errors: {1 - model.score(new.X, new.y):.1%} of new rows (truth: {least:.1%})")
+for name, plug_in in ("averaged", False), ("plug-in", True):
+    log_proba = model.predict_log_proba(new.X, plug_in=plug_in)
+    print(f"log loss, {name}: {-log_proba[np.arange(len(new.y)), new.y].mean():.3f}")
+probability = model.predict_proba(new.X)[:, 1]
+for low in (0.0, 0.2, 0.4, 0.6, 0.8):
+    rows = (low <= probability) & (probability < low + 0.2)
+    said, seen = probability[rows].mean(), new.y[rows].mean()
+    print(f"class 1 in {seen:.0%} of {rows.sum():4d} rows where {said:.0%} was predicted")
 
-def draw(model: RVC, data) -> None:
-    from matplotlib.figure import Figure
+# %%
+# The probability of class 1 at every place, and the relevance vectors as rings.
 
-    (left, low), (right, high) = data.X.min(axis=0) - 0.2, data.X.max(axis=0) + 0.2
-    x1, x2 = np.meshgrid(np.linspace(left, right, 160), np.linspace(low, high, 120))
-    probability = model.predict_proba(np.stack([x1.ravel(), x2.ravel()], axis=1))[:, 1]
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.add_subplot()
-    levels = np.linspace(0, 1, 11)
-    shown = axes.contourf(x1, x2, probability.reshape(x1.shape), levels, cmap="RdBu_r", alpha=0.7)
-    axes.contour(x1, x2, probability.reshape(x1.shape), [0.5], colors="black", linewidths=1)
-    for label, marker in (0, "o"), (1, "^"):
-        rows = data.X[data.y == label]
-        axes.plot(*rows.T, marker, color="0.2", markersize=5, mew=0, label=f"class {label}")
-    vectors = model.relevance_vectors_
-    ring = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "mew": 2}
-    axes.plot(*vectors.T, "o", **ring, label=f"{len(vectors)} relevance vectors")
-    axes.set_aspect("equal")
-    axes.legend(loc="lower left", fontsize="small")
-    figure.colorbar(shown, label="probability of class 1")
-    path = Path(__file__).with_suffix(".png")
-    figure.savefig(path, dpi=120)
-    print(f"picture: {path.name}")
-
-
-if __name__ == "__main__":
-    main()
+(left, bottom), (right, top) = data.X.min(axis=0) - 0.2, data.X.max(axis=0) + 0.2
+x1, x2 = np.meshgrid(np.linspace(left, right, 160), np.linspace(bottom, top, 120))
+surface = model.predict_proba(np.stack([x1.ravel(), x2.ravel()], axis=1))[:, 1].reshape(x1.shape)
+figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+shown = axes.contourf(x1, x2, surface, np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7)
+axes.contour(x1, x2, surface, [0.5], colors="black", linewidths=1)
+for label, marker in (0, "o"), (1, "^"):
+    rows = data.X[data.y == label]
+    axes.plot(*rows.T, marker, color="0.2", markersize=5, mew=0, label=f"class {label}")
+vectors = model.relevance_vectors_
+ring = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "mew": 2}
+axes.plot(*vectors.T, "o", **ring, label=f"{len(vectors)} relevance vectors")
+axes.set_aspect("equal")
+axes.legend(loc="lower left", fontsize="small")
+figure.colorbar(shown, label="probability of class 1")
+plt.show()

@@ -1,7 +1,9 @@
-"""Four sites that do not share their rows: each sends sums over them, and one model comes out.
+"""Sums of four sites, merged
+=============================
 
-Each site fits its own rows with partial_fit. What it sends is a pickle of that model: products of
-atoms and targets, no row of the data. merge adds them up. The result is the model of all rows.
+Four sites do not share their rows. Each fits its own with ``partial_fit``. What it sends is a
+pickle of that model: products of atoms and targets, no row of the data. ``merge`` adds them up, and
+the result is the model of all rows.
 """
 
 import pickle
@@ -11,35 +13,34 @@ import numpy as np
 from sparsebayes import RVR
 from sparsebayes.datasets import sinc
 
+# %%
+# The atoms must be agreed on before anybody looks at data.
 
-def site(number: int, centers: np.ndarray) -> bytes:
-    data = sinc(2500, noise=0.1, random_state=number)
-    return pickle.dumps(RVR(gamma=1 / 9, centers=centers).partial_fit(data.X, data.y))
+centers = np.linspace(-10, 10, 100)[:, None]
+sites = [sinc(2500, noise=0.1, random_state=number) for number in range(4)]
+sent = [
+    pickle.dumps(RVR(gamma=1 / 9, centers=centers).partial_fit(data.X, data.y)) for data in sites
+]
 
+# %%
+# A pickle can run code: take it only from those whom you trust.
 
-def main() -> None:
-    # The atoms must be agreed on before anybody looks at data.
-    centers = np.linspace(-10, 10, 100)[:, None]
-    sent = [site(number, centers) for number in range(4)]
-    # A pickle can run code: take it only from those whom you trust.
-    models = [pickle.loads(message) for message in sent]  # noqa: S301
-    for number, model in enumerate(models):
-        kept, rows = len(model.relevance_), model.n_samples_seen_
-        print(f"site {number}: {rows} rows, {len(sent[number]) / 1e3:.0f} kB sent, {kept} kernels")
+models = [pickle.loads(message) for message in sent]  # noqa: S301
+for number, model in enumerate(models):
+    kept, rows = len(model.relevance_), model.n_samples_seen_
+    print(f"site {number}: {rows} rows, {len(sent[number]) / 1e3:.0f} kB sent, {kept} kernels")
 
-    joint = models[0].merge(models[1]).merge(models[2]).merge(models[3])
-    parts = [sinc(2500, noise=0.1, random_state=number) for number in range(4)]
-    X, y = np.vstack([part.X for part in parts]), np.hstack([part.y for part in parts])
-    whole = RVR(gamma=1 / 9, centers=centers).fit(X, y)
+# %%
+# One model of all sites, and for comparison a fit of all rows in one place.
 
-    grid = np.linspace(-10, 10, 500)[:, None]
-    mean = joint.predict(grid)
-    apart = np.abs(mean - whole.predict(grid)).max()
-    error = np.sqrt(np.mean((mean - np.sinc(grid[:, 0] / np.pi)) ** 2))
-    print(f"merged: {joint.n_samples_seen_} rows, {len(joint.relevance_)} kernels, {error = :.4f}")
-    print(f"a fit of all rows differs by less than 1e-8: {apart < 1e-8}")
-    print(f"noise: {joint.noise_variance_**0.5:.3f} (true 0.1)")
+joint = models[0].merge(models[1]).merge(models[2]).merge(models[3])
+X, y = np.vstack([data.X for data in sites]), np.hstack([data.y for data in sites])
+whole = RVR(gamma=1 / 9, centers=centers).fit(X, y)
 
-
-if __name__ == "__main__":
-    main()
+grid = np.linspace(-10, 10, 500)[:, None]
+mean = joint.predict(grid)
+apart = np.abs(mean - whole.predict(grid)).max()
+error = np.sqrt(np.mean((mean - np.sinc(grid[:, 0] / np.pi)) ** 2))
+print(f"merged: {joint.n_samples_seen_} rows, {len(joint.relevance_)} kernels, {error = :.4f}")
+print(f"a fit of all rows differs by less than 1e-8: {apart < 1e-8}")
+print(f"noise: {joint.noise_variance_**0.5:.3f} (true 0.1)")

@@ -1,17 +1,23 @@
-"""A dictionary of your own: sines and cosines of many frequencies, a few of which are in the data.
+"""A dictionary of your own
+===========================
 
-A dictionary holds parameters and has `bind`; what it returns are atoms, which can be evaluated
-anywhere and restricted to a few. No class is inherited for it: BaseEstimator only adds a readable
-repr and grid searches over `dictionary__highest`.
+Sines and cosines of many frequencies, a few of which are in the data. A dictionary holds parameters
+and has ``bind``; what that returns are atoms, which can be evaluated anywhere and restricted to a
+few. No class is inherited for it: ``BaseEstimator`` only adds a readable repr and grid searches
+over ``dictionary__highest``.
 """
 
 from dataclasses import dataclass, replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from sparsebayes import SparseBayesRegressor
 from sparsebayes.dictionaries import Linear
+
+# %%
+# The dictionary and its atoms.
 
 
 class Waves(BaseEstimator):
@@ -44,6 +50,9 @@ class WaveAtoms:
         raise ValueError("models of Waves cannot be stored in a file without code")
 
 
+# %%
+# A trend and two waves in noise. The fit finds them among 201 candidates.
+
 rng = np.random.default_rng(0)
 x = rng.uniform(0, 1, 150)
 y = 2 * x + np.sin(2 * np.pi * 7 * x) + 0.5 * np.cos(2 * np.pi * 31 * x) + rng.normal(0, 0.2, 150)
@@ -53,3 +62,14 @@ for position, weight in zip(model.relevance_, model.weights_, strict=True):
     wave = f"{('sine', 'cosine')[(position - 1) % 2]} of frequency {(position + 1) // 2}"
     print(f"{weight:+.2f} {'x' if position == 0 else wave}")
 print(f"noise {model.noise_variance_**0.5:.2f}, {model.solution_.status.value}")
+
+# %%
+# Atoms can be evaluated anywhere, so the model can be drawn as finely as needed.
+
+grid = np.linspace(0, 1, 1000)
+_, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+axes.plot(x, y, ".", color="0.5", label="data")
+axes.plot(grid, model.predict(grid[:, None]), color="#0072b2", label="fit")
+axes.set(xlabel="x", ylabel="y")
+axes.legend(frameon=False)
+plt.show()
