@@ -15,7 +15,7 @@ from scipy.special import erfcx, log_expit, log_softmax, logsumexp, ndtri
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["log_mean_sigmoid", "log_mean_softmax", "plug_in"]
+__all__ = ["TIE", "log_mean_sigmoid", "log_mean_softmax", "plug_in", "softmax_rules"]
 
 _BLOCK_CELLS = 2**17  # entries at a time, so that they stay in the cache
 # Nodes over the normal density for standard deviations up to _WIDE: (largest one, step, reach).
@@ -28,7 +28,7 @@ _LATTICES = ((128, 19), (512, 115), (2048, 301), (8192, 3035))
 _VARIANCES = (0.1, 2.0)  # where the next larger rule begins
 _FEW_CLASSES = 5  # up to which a larger one is cheap
 _LEAST_POINTS = 8  # points per dimension: fewer could repeat a coordinate
-_TIE = 1e-7  # relative difference of variances that are equal up to rounding
+TIE = 1e-7  # relative difference of variances that are equal up to rounding
 _UNDERFLOW = 1e-280
 
 
@@ -186,17 +186,39 @@ def log_mean_softmax(mean: FloatArray, covariance: FloatArray) -> FloatArray:
     contrast = covariance - covariance.mean(axis=1, keepdims=True)
     contrast -= contrast.mean(axis=2, keepdims=True)
     largest = contrast[:, np.arange(K), np.arange(K)].max(axis=1, initial=0.0)
-    level = np.searchsorted(_VARIANCES, largest) + (1 if K <= _FEW_CLASSES else 0)
-    for number, rule in enumerate(_LATTICES):
+    level = np.searchsorted(_VARIANCES, largest)
+    for number, (_, z) in enumerate(softmax_rules(K)):
         rows = np.flatnonzero(level == number)
-        if rows.size:
-            z = _lattice(*rule, K - 1)
-            for block in _blocks(rows, len(z) * K):
-                root = _pivoted_root(contrast[block], mean[block])
-                f = root @ z.T
-                f += mean[block][:, :, None]
-                out[block] = _log_average(f)
+        for block in _blocks(rows, len(z) * K):
+            root = _pivoted_root(contrast[block], mean[block])
+            f = root @ z.T
+            f += mean[block][:, :, None]
+            out[block] = _log_average(f)
     return out
+
+
+def softmax_rules(K: int) -> list[tuple[float, FloatArray]]:
+    """Points over which the softmax of K classes is averaged.
+
+    Parameters
+    ----------
+    K : int
+        Number of classes, at least three.
+
+    Returns
+    -------
+    list of (float, ndarray of shape (points, K - 1))
+        The largest variance of a contrast up to which the points are taken, and the points: the
+        second half of them is the first with the opposite sign, from the last to the first.
+
+    Examples
+    --------
+    >>> [(limit, len(points)) for limit, points in softmax_rules(3)]
+    [(0.1, 512), (2.0, 2048), (inf, 8192)]
+    """
+    first = 1 if K <= _FEW_CLASSES else 0
+    rules = zip((*_VARIANCES, np.inf), _LATTICES[first:], strict=False)
+    return [(limit, _lattice(*rule, K - 1)) for limit, rule in rules]
 
 
 def _log_average(f: FloatArray) -> FloatArray:
@@ -229,7 +251,7 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
     for j in range(K - 1):
         variances = rest[:, diagonal, diagonal]
         left = np.where(waiting, variances, -np.inf)
-        equal = left >= (1.0 - _TIE) * left.max(axis=1, keepdims=True)
+        equal = left >= (1.0 - TIE) * left.max(axis=1, keepdims=True)
         pivot = np.where(equal if j < K - 2 else waiting, mean, -np.inf).argmax(axis=1)
         waiting[rows, pivot] = False
         size = variances[rows, pivot]
