@@ -8,7 +8,7 @@ BENCH  ?= optimum fast2003 sparse
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck bench clean
+.PHONY: help demo test lint format typecheck bench docs clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,8 +33,13 @@ typecheck: $(VENV)/.ready-dev  ## mypy, strict
 bench: $(VENV)/.ready-bench  ## run the benchmarks (BENCH="optimum fast2003 sparse")
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
+docs: $(VENV)/.ready-docs  ## build the documentation site and check its links (build/docs/index.html)
+	$(BIN)/python -m sphinx -q -n -W --keep-going -j auto docs build/docs
+	$(BIN)/python docs/check_links.py build/docs
+
 clean:  ## remove the environment and everything that can be made again
 	rm -rf .venv build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/api/examples docs/api/generated docs/gallery docs/project
 	rm -f sparsebayes-demo.png
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

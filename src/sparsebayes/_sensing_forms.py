@@ -35,11 +35,11 @@ class Sensing(Protocol):
         ...
 
     def measure(self, signal: FloatArray) -> FloatArray:
-        """Measure a signal, (*shape) to (n,), or several, (k, *shape) to (k, n)."""
+        """Measure a signal, `shape` to (n,), or several, `(k, *shape)` to (k, n)."""
         ...
 
     def adjoint(self, measurements: FloatArray) -> FloatArray:
-        """Transpose of `measure`: (n,) to (*shape), or (k, n) to (k, *shape)."""
+        """Transpose of `measure`: (n,) to `shape`, or (k, n) to `(k, *shape)`."""
         ...
 
 
@@ -61,7 +61,7 @@ class Picks:
         return signal.reshape(*lead, -1)[..., self.places]
 
     def adjoint(self, measurements: FloatArray) -> FloatArray:
-        """(n,) to (*shape), or (k, n) to (k, *shape)."""
+        """(n,) to `shape`, or (k, n) to `(k, *shape)`."""
         lead, n = measurements.shape[:-1], math.prod(self.shape)
         many = measurements.reshape(-1, len(self.places))
         if (np.diff(self.places) > 0).all():
@@ -91,7 +91,7 @@ class Matrix:
         return self.products.synthesize(many).reshape(*lead, -1)
 
     def adjoint(self, measurements: FloatArray) -> FloatArray:
-        """(n,) to (*shape), or (k, n) to (k, *shape)."""
+        """(n,) to `shape`, or (k, n) to `(k, *shape)`."""
         lead = measurements.shape[:-1]
         many = measurements.reshape(-1, self.products.shape[0])
         return self.products.analyze(many).reshape(*lead, *self.shape)

@@ -68,7 +68,7 @@ class _Partial(ABC):
 
         Parameters
         ----------
-        signal : array of shape (*shape) or (k, *shape)
+        signal : array of shape `shape` or `(k, *shape)`
             Real numbers.
 
         Returns
@@ -94,7 +94,7 @@ class _Partial(ABC):
 
         Returns
         -------
-        ndarray of shape (*shape) or (k, *shape)
+        ndarray of shape `shape` or `(k, *shape)`
             The signal that explains them with the least energy.
         """
         y = real(measurements, "the measurements")

@@ -40,7 +40,7 @@ def sinc(
     """Draw noisy values of sin(x)/x, the standard illustration of the relevance vector machine.
 
     In one dimension `n` equally spaced x in [-10, 10] (Tipping 2001); in two dimensions `n` points
-    uniform in the square [-10, 10]^2 with target sin|x|/|x| (Tipping & Faul 2003, section 5.1).
+    uniform in the square [-10, 10]^2 with target `sin|x|/|x|` (Tipping & Faul 2003, section 5.1).
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def bumps(
 ) -> Dataset:
     """Draw Donoho & Johnstone's Bumps: eleven peaks of different height and width.
 
-    The sum of h (1 + |x - p| / w)^-4 over peaks at p.
+    The sum of `h (1 + |x - p| / w)^-4` over peaks at p.
 
     Parameters
     ----------

@@ -76,11 +76,11 @@ class Kernel(Addable, BaseEstimator):
         - ``"lspline"``: the linear spline of Tipping (2001), a product over inputs that are
           divided by r, with gamma = 1/r^2;
         - ``"tps"``: the thin-plate spline (d/r)^2 log(d/r) = D log(D) / 2, with gamma = 1/r^2;
-        - any other name known to :func:`sklearn.metrics.pairwise.pairwise_kernels`, such as
+        - any other name known to `sklearn.metrics.pairwise.pairwise_kernels`, such as
           ``"chi2"`` and ``"additive_chi2"``;
         - ``"precomputed"``: X is the kernel matrix, and its columns are the atoms;
         - a function ``K(X, Z, **kernel_params)`` of two matrices that returns an array (n, m);
-        - an object of :mod:`sklearn.gaussian_process.kernels`, used as it is.
+        - an object of `sklearn.gaussian_process.kernels`, used as it is.
 
         A kernel need not be positive definite, nor symmetric.
     gamma : float, array of shape (n_features,), or a word, default="scale"

@@ -57,7 +57,7 @@ class Operator(Addable, BaseEstimator):
     Parameters
     ----------
     A : array, scipy.sparse matrix, LinearOperator or PyLops operator, of shape (N, M)
-        Anything real that :func:`scipy.sparse.linalg.aslinearoperator` takes. An operator must
+        Anything real that `scipy.sparse.linalg.aslinearoperator` takes. An operator must
         have its adjoint and compute in double precision.
     column_norms : array of shape (M,), default=None
         Norms of the columns. Without them every column of a transform is computed once, in blocks.

@@ -356,7 +356,7 @@ class SparseBayesClassifier(_Classifier, OnDictionary):
         What predictions need; its size depends on neither the number of samples nor that of atoms.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X had any.
 
     Examples

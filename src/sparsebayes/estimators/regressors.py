@@ -535,7 +535,7 @@ class SparseBayesRegressor(_Regressor, OnDictionary):
         Number of rows of positive weight in all calls of `partial_fit`; only after it.
     n_features_in_ : int
         Number of columns of X.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X had any.
 
     Examples
