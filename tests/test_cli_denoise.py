@@ -408,7 +408,7 @@ def test_bad_outputs(fails, array, tmp_path):
 def test_a_picture_as_a_table(fails, tmp_path):
     Image = pytest.importorskip("PIL.Image")
     Image.fromarray(square().astype(np.uint8)).save(tmp_path / "a.png")
-    words = ["a picture from a .png file cannot be written as .csv", ".png, .tif, .tiff, .npy"]
+    words = ["what was read from a .png file cannot be written as .csv", ".png, .tif, .tiff, .npy"]
     fails("denoise", tmp_path / "a.png", "--output", tmp_path / "b.csv", words=words)
 
 

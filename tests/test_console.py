@@ -3,6 +3,7 @@ import sys
 import time
 import warnings
 
+import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes import _console
@@ -39,6 +40,7 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(_console, "_place", _console._Line)  # as where rich is not installed
     monkeypatch.setenv("COLUMNS", "20")
     with _console.progress(delay=0):
         for step in range(3):
@@ -66,6 +68,7 @@ def test_a_bar_is_shown_on_a_terminal_and_thinned_out_elsewhere(monkeypatch, cap
     assert capsys.readouterr().err.startswith("[RVR]     0.0 s  begin, 1 screen, 4 atoms")
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(_console, "_place", _console._Line)
     monkeypatch.setenv("COLUMNS", "60")
     with _console.progress(delay=0):
         assert sys.stderr.isatty()
@@ -74,3 +77,26 @@ def test_a_bar_is_shown_on_a_terminal_and_thinned_out_elsewhere(monkeypatch, cap
     assert "\r[RVR] |------------| 0 % of pass 0, about 1 s left, 4 atoms\x1b[K" in text
     assert "\n" not in text
     assert text.endswith("\r\x1b[K")
+
+
+def test_with_rich_a_terminal_shows_the_last_line_and_the_time(monkeypatch):
+    pytest.importorskip("rich")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    with _console.progress(delay=0):
+        print("[RVR] 17 [bold]atoms[/bold]", file=sys.stderr)
+        time.sleep(0.15)
+    text = screen.getvalue()
+    assert "[RVR] 17 [bold]atoms[/bold]" in text  # brackets are no commands of rich's
+    assert "0:00:00" in text
+    assert text.endswith("\x1b[2K")  # nothing of it stays
+
+
+def test_nothing_of_rich_is_asked_for_short_work(monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with _console.progress(delay=60):
+        print("step 1", file=sys.stderr)
+    assert screen.getvalue() == ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import shutil
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 _ERASE = "\x1b[K"  # tells a terminal to erase the rest of the line
 
@@ -73,8 +74,9 @@ def warnings_as_lines() -> Iterator[None]:
 def progress(delay: float = 2.0, interval: float = 5.0) -> Iterator[None]:
     """Thin out the lines that the block writes to stderr.
 
-    On a terminal they follow each other in one place; elsewhere one line in `interval` is kept.
-    What a carriage return would overwrite counts as a line.
+    On a terminal they follow each other in one place, beside the time that has passed where rich is
+    installed; elsewhere one line in `interval` is kept. What a carriage return would overwrite
+    counts as a line.
 
     Parameters
     ----------
@@ -93,12 +95,11 @@ def progress(delay: float = 2.0, interval: float = 5.0) -> Iterator[None]:
 
 class _Progress(io.TextIOBase):
     def __init__(self, out: TextIO, delay: float, interval: float) -> None:
-        self._out = out
         self._in_place = out.isatty()
+        self._place = _place(out)
         self._interval = 0.1 if self._in_place else interval
         self._due = time.monotonic() + delay
         self._partial = ""
-        self._shown = False
 
     def isatty(self) -> bool:
         return self._in_place
@@ -108,19 +109,79 @@ class _Progress(io.TextIOBase):
         lines = [line for line in lines if line]
         if lines and time.monotonic() >= self._due:
             self._due = time.monotonic() + self._interval
-            self._show(lines[-1])
+            self._place.show(lines[-1].removesuffix(_ERASE))
         return len(text)
 
-    def _show(self, line: str) -> None:
-        if self._in_place:
-            width = shutil.get_terminal_size().columns - 1
-            self._out.write(f"\r{line.removesuffix(_ERASE)[:width]}{_ERASE}")
-        else:
-            self._out.write(f"{line}\n")
+    def finish(self) -> None:
+        self._place.close()
+
+
+def _place(out: TextIO) -> _Log | _Line | _Live:
+    """Where lines are to be shown."""
+    if not out.isatty():
+        return _Log(out)
+    return _Line(out) if importlib.util.find_spec("rich") is None else _Live(out)
+
+
+class _Log:
+    """A pipe or a file: lines below each other."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def show(self, line: str) -> None:
+        self._out.write(f"{line}\n")
+        self._out.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class _Line:
+    """A terminal: each line in place of the last one."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._shown = False
+
+    def show(self, line: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        self._out.write(f"\r{line[:width]}{_ERASE}")
         self._out.flush()
         self._shown = True
 
-    def finish(self) -> None:
-        if self._shown and self._in_place:
+    def close(self) -> None:
+        if self._shown:
             self._out.write(f"\r{_ERASE}")
             self._out.flush()
+
+
+class _Live:
+    """A terminal and rich: the same beside a sign of life and the time."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._live: Any = None
+
+    def show(self, line: str) -> None:
+        if self._live is None:
+            from rich.console import Console
+            from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            self._live = Progress(
+                SpinnerColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}", markup=False),
+                console=Console(file=self._out),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+            self._live.add_task("")
+        width = max(shutil.get_terminal_size().columns - 12, 1)
+        self._live.update(self._live.task_ids[0], description=line[:width])
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.stop()

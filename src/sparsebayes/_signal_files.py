@@ -119,7 +119,7 @@ def check_output(signal: SignalFile, path: str) -> None:
     _check_suffix(path, SUFFIXES)
     if _suffix(path) not in signal.suffixes:
         raise ValueError(
-            f"{path}: a {signal.kind} from a {_suffix(signal.path)} file cannot be written as "
+            f"{path}: what was read from a {_suffix(signal.path)} file cannot be written as "
             f"{_suffix(path)}, use one of {', '.join(signal.suffixes)}"
         )
     if _suffix(path) in PICTURES:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sparsebayes import __version__
 
-NAMES = ("demo", "fit", "predict", "denoise")
+NAMES = ("demo", "fit", "predict", "denoise", "reconstruct", "completion")
 
 _EPILOG = """\
 examples:

@@ -71,11 +71,16 @@ class Summary:
     def certificate(self, certificate: Certificate, converged: bool) -> None:
         """Add what is certain about an answer."""
         gain = f"{certificate.max_gain:.1e} nats"
+        estimated = math.isnan(certificate.max_curvature)
+        if not converged:
+            text = f"not reached: a change would still gain {gain}"
+        elif estimated:
+            text = f"settled: a change gains about {gain}, as far as draws can tell"
+        else:
+            text = f"no single change of an atom gains more than {gain}"
         self.line(
             "certificate",
-            f"no single change of an atom gains more than {gain}"
-            if converged
-            else f"not reached: a change would still gain {gain}",
+            text,
             converged=bool(converged),
             certificate={
                 "max_gain": certificate.max_gain,
@@ -85,7 +90,7 @@ class Summary:
             },
         )
         slope, bend = certificate.gradient_norm, certificate.max_curvature
-        self.line("", f"gradient {slope:.1e}, curvature {bend:.1e}")
+        self.line("", f"gradient {slope:.1e}" + ("" if estimated else f", curvature {bend:.1e}"))
         if certificate.fraction < 1:
             self.line("", f"of {certificate.fraction:.3g} of the dictionary, drawn at random")
 

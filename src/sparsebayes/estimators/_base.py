@@ -3,6 +3,7 @@
 import sys
 import time
 import warnings
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -214,6 +215,46 @@ class Fitting(BaseEstimator):
 
         save(self, path)
 
+    def report(
+        self,
+        X_test: Any = None,
+        y_test: Any = None,
+        *,
+        path: Any = None,
+        title: str | None = None,
+        notes: Iterable[str] = (),
+        training: Any = None,
+    ) -> Any:
+        """Report what was fitted, how good it is on held-out data, and what to watch out for.
+
+        Parameters
+        ----------
+        X_test : array-like or scipy.sparse matrix of shape (n_samples, n_features) or None
+            Rows that the model was not fitted to.
+        y_test : array-like of shape (n_samples,) or (n_samples, n_targets) or None
+            Their targets.
+        path : str, path or None, default=None
+            Where to write the report; None does not write it.
+        title : str or None, default=None
+            Title of the report.
+        notes : iterable of str, default=()
+            Sentences about what was done to the data before, shown near the top.
+        training : (X, y) or None, default=None
+            The data that the model was fitted to, for a report that compares held-out rows with
+            them. Kernel regressions that were fitted in this process know theirs.
+
+        Returns
+        -------
+        sparsebayes.reporting.Report
+            One HTML document, which notebooks show; ``save(path)`` writes it.
+        """
+        from sparsebayes.reporting import make_report
+
+        found = make_report(self, X_test, y_test, title=title, notes=notes, training=training)
+        if path is not None:
+            found.save(path)
+        return found
+
 
 class OnDictionary(Fitting):
     """An estimator whose dictionary is a parameter."""
@@ -267,9 +308,11 @@ class Reporter:
         if now - self.last >= self.interval:
             self.last = now
             noise = f"noise {line.noise_var:9.3g}  " if self.noise else ""
+            known = not np.isnan(line.max_gain)
+            gain = f"best gain {line.max_gain:9.3g}" if known else ""
             self._say(
                 f"{line.phase:<8}  atoms {line.n_active:5d}  objective {line.objective:14.6f}  "
-                f"{noise}best gain {line.max_gain:9.3g}"
+                f"{noise}{gain}".rstrip()
             )
 
     def close(self, solution: Solution) -> None:
