@@ -13,12 +13,14 @@ __all__ = [
     "SparseBayesRegressor",
     "__version__",
     "denoise",
+    "export_onnx",
     "load",
     "reconstruct",
 ]
 
 if TYPE_CHECKING:
     from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
+    from sparsebayes.export import export_onnx
     from sparsebayes.model_selection import EvidenceSearch
     from sparsebayes.persistence import load
     from sparsebayes.reconstruction import reconstruct
@@ -32,6 +34,7 @@ _HOMES = {
     "SparseBayesClassifier": "estimators",
     "SparseBayesRegressor": "estimators",
     "denoise": "signals",
+    "export_onnx": "export",
     "load": "persistence",
     "reconstruct": "reconstruction",
 }
