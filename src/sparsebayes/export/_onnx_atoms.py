@@ -125,7 +125,7 @@ def _squared_distance(
 
 
 def _thin_plate(graph: Graph, distance: str) -> str:
-    logs = graph("Log", graph("Max", distance, float(np.finfo(graph.dtype).tiny)))
+    logs = graph("Log", graph("Max", distance, graph.tiny))
     return graph("Mul", graph("Mul", distance, logs), 0.5)
 
 

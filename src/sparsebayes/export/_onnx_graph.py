@@ -13,7 +13,10 @@ __all__ = ["OPSET", "Graph", "require_onnx"]
 
 OPSET = 17
 _IR_VERSION = 8  # the one that came with this opset: older runtimes refuse newer ones
-_FLOATS = {"double": np.dtype(np.float64), "single": np.dtype(np.float32)}
+_FLOATS: dict[str, np.dtype[Any]] = {
+    "double": np.dtype(np.float64),
+    "single": np.dtype(np.float32),
+}
 
 
 def require_onnx() -> Any:
@@ -46,7 +49,7 @@ class Graph:
         self.precision = precision
         self.dtype = _FLOATS[precision]
         self.nodes: list[Any] = []
-        self._root = outer._root if outer is not None else self
+        self._root: Graph = outer._root if outer is not None else self
         self._names = 0
         self._constants: dict[tuple[Any, ...], Any] = {}
 
@@ -54,6 +57,11 @@ class Graph:
     def kind(self) -> int:
         """ONNX's number for the type of its floats."""
         return int(self.onnx.helper.np_dtype_to_tensor_dtype(self.dtype))
+
+    @property
+    def tiny(self) -> float:
+        """Smallest of its floats above zero that has all digits."""
+        return float(np.finfo(self.dtype).tiny)
 
     @property
     def bytes_of_constants(self) -> int:
@@ -131,9 +139,9 @@ class Graph:
 
     def _in_precision(self, array: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore", under="ignore"):
-            narrow = array.astype(self.dtype)
+            narrow: NDArray[Any] = array.astype(self.dtype)
         largest = float(np.abs(array).max(initial=0.0))
-        vanishes = largest > 0 and np.abs(narrow).max() < np.finfo(self.dtype).tiny
+        vanishes = largest > 0 and float(np.abs(narrow).max()) < self.tiny
         if vanishes or (np.isfinite(array) & ~np.isfinite(narrow)).any():
             raise ExportError(
                 "the model holds numbers out of the range of single precision: export it with "

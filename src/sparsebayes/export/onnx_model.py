@@ -233,7 +233,7 @@ def _counts(graph: Graph, plan: Plan, columns: str | None, doubt: str) -> list[A
     rate = graph("Exp", log_rate)
     # Of the counts at a known rate, and of the rate: exp(2 f + v) (exp(v) - 1)
     middle = graph("Add", log_rate, graph("Mul", variance, 0.5))
-    growth = graph("Max", _expm1(graph, variance), float(np.finfo(graph.dtype).tiny))
+    growth = graph("Max", _expm1(graph, variance), graph.tiny)
     of_rate = graph("Exp", graph("Add", graph("Mul", middle, 2.0), graph("Log", growth)))
     std = graph("Sqrt", graph("Add", graph("Exp", middle), of_rate))
     found = {"mean": rate, "std": std, "log_rate": log_rate}
