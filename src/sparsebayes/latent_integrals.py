@@ -6,6 +6,7 @@ probabilities survive.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,16 @@ from scipy.special import erfcx, log_expit, log_softmax, logsumexp, ndtri
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["TIE", "log_mean_sigmoid", "log_mean_softmax", "plug_in", "softmax_rules"]
+__all__ = [
+    "TIE",
+    "Lattice",
+    "log_mean_sigmoid",
+    "log_mean_softmax",
+    "logistic_rule",
+    "plug_in",
+    "softmax_lattices",
+    "softmax_rules",
+]
 
 _BLOCK_CELLS = 2**17  # entries at a time, so that they stay in the cache
 # Nodes over the normal density for standard deviations up to _WIDE: (largest one, step, reach).
@@ -121,7 +131,7 @@ def _log_p(m: FloatArray, v: FloatArray) -> FloatArray:
                 out[block] = np.log(e @ weight) + (0.5 * m[block] + 0.125 * v[block])
         lowest = highest
     rows = np.flatnonzero(s > lowest)
-    x, weight = _logistic_rule(_LOGISTIC_NODES)
+    x, weight = logistic_rule(_LOGISTIC_NODES)
     for block in _blocks(rows, len(x)):
         # p is the chance that a logistic variable is below f: the mean of its Phi((m - x) / s).
         # Below -2 v, p is less than 1e-16 and its value of no interest.
@@ -134,8 +144,25 @@ def _log_p(m: FloatArray, v: FloatArray) -> FloatArray:
 
 
 @cache
-def _logistic_rule(n: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss quadrature for the logistic density, from the recurrence of its polynomials."""
+def logistic_rule(n: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss quadrature for the logistic density, from the recurrence of its polynomials.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+
+    Returns
+    -------
+    nodes, weights : ndarray of shape (n,)
+        Symmetric around zero.
+
+    Examples
+    --------
+    >>> nodes, weights = logistic_rule(2)
+    >>> nodes.round(3), weights
+    (array([-1.814,  1.814]), array([0.5, 0.5]))
+    """
     k = np.arange(1.0, n)
     off = np.pi * k**2 / np.sqrt(4 * k**2 - 1)
     x = np.asarray(eigh_tridiagonal(np.zeros(n), off, eigvals_only=True), dtype=np.float64)
@@ -216,6 +243,27 @@ def softmax_rules(K: int) -> list[tuple[float, FloatArray]]:
     >>> [(limit, len(points)) for limit, points in softmax_rules(3)]
     [(0.1, 512), (2.0, 2048), (inf, 8192)]
     """
+    return [(limit, lattice.points) for limit, lattice in softmax_lattices(K)]
+
+
+def softmax_lattices(K: int) -> list[tuple[float, Lattice]]:
+    """The same with what these points are made of.
+
+    Parameters
+    ----------
+    K : int
+        Number of classes, at least three.
+
+    Returns
+    -------
+    list of (float, Lattice)
+        The largest variance of a contrast, and the lattice.
+
+    Examples
+    --------
+    >>> [(limit, lattice.steps.tolist()) for limit, lattice in softmax_lattices(3)]
+    [(0.1, [1, 115]), (2.0, [1, 301]), (inf, [1, 3035])]
+    """
     first = 1 if K <= _FEW_CLASSES else 0
     rules = zip((*_VARIANCES, np.inf), _LATTICES[first:], strict=False)
     return [(limit, _lattice(*rule, K - 1)) for limit, rule in rules]
@@ -265,12 +313,22 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
     return root
 
 
-@cache
-def _lattice(n_points: int, generator: int, dimension: int) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Lattice:
     """Points that stand for a standard normal: symmetric, and of exactly unit covariance.
 
-    In more dimensions than the number of points allows there are more points.
+    Point k is ``ndtri(u) @ whitening`` with ``u = (2 k + 1) steps % (2 n) / (2 n)`` for n points,
+    a power of two.
     """
+
+    steps: NDArray[np.int64]  # (dimension,)
+    whitening: FloatArray  # (dimension, dimension), symmetric
+    points: FloatArray  # (n, dimension)
+
+
+@cache
+def _lattice(n_points: int, generator: int, dimension: int) -> Lattice:
+    """A lattice; in more dimensions than the number of points allows there are more points."""
     while n_points < _LEAST_POINTS * dimension:
         n_points *= 2
     steps = np.ones(dimension, dtype=np.int64)
@@ -280,8 +338,8 @@ def _lattice(n_points: int, generator: int, dimension: int) -> FloatArray:
     u = ((2 * k + 1) * steps % (2 * n_points)) / (2 * n_points)  # odd steps: never 0
     z = ndtri(u)
     values, vectors = np.linalg.eigh(z.T @ z / n_points)
-    white: FloatArray = z @ (vectors / np.sqrt(values)) @ vectors.T
-    return white
+    whitening: FloatArray = (vectors / np.sqrt(values)) @ vectors.T
+    return Lattice(steps, whitening, z @ whitening)
 
 
 def _blocks(rows: NDArray[np.intp], cells: int) -> list[NDArray[np.intp]]:
