@@ -26,6 +26,7 @@ extensions = [
 exclude_patterns = ["_templates", "gallery/*.ipynb", "gallery/*.py", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 default_role = "code"
+smartquotes = False  # quotes of code are to be copied
 nitpicky = True
 suppress_warnings = ["config.cache"]  # functions among the settings of the gallery
 
