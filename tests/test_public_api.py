@@ -22,6 +22,7 @@ MODULES = [
     "sparsebayes.plotting",
     "sparsebayes.predictive",
     "sparsebayes.reconstruction",
+    "sparsebayes.reporting",
     "sparsebayes.rows",
     "sparsebayes.sensing",
     "sparsebayes.signals",
@@ -72,7 +73,7 @@ def test_every_parameter_and_method_is_documented(name):
     methods = ["sample_y", "partial_fit", "merge"]
     if classifier:
         methods = ["predict_proba", "predict_log_proba", "decision_function"]
-    for method in ("fit", "predict", "predict_distribution", "save", *methods):
+    for method in ("fit", "predict", "predict_distribution", "report", "save", *methods):
         assert "Parameters" in inspect.getdoc(getattr(estimator, method))
 
 
