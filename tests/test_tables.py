@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sparsebayes import _table_files, _tables
-from sparsebayes._tables import TableError, open_table, read_numbers, write_table
+from sparsebayes import _tables
+from sparsebayes._tables import TableError, delimited, open_table, read_numbers, write_table
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def test_csv_in_blocks_equals_csv_at_once(csv_of, monkeypatch):
     numbers = np.random.default_rng(0).normal(size=(25, 3))
     path = csv_of("a,b,c\n" + "\n".join(",".join(map(repr, row)) for row in numbers.tolist()))
     whole = read(path)
-    monkeypatch.setattr(_table_files, "_BLOCK_ROWS", 4)
+    monkeypatch.setattr(delimited, "_BLOCK_ROWS", 4)
     np.testing.assert_array_equal(read(path), whole)
     np.testing.assert_array_equal(whole, numbers)
 
 
 def test_row_and_line_are_right_in_later_blocks(csv_of, monkeypatch):
-    monkeypatch.setattr(_table_files, "_BLOCK_ROWS", 2)
+    monkeypatch.setattr(delimited, "_BLOCK_ROWS", 2)
     path = csv_of("a,b\n1,2\n\n3,4\n5,6\n7,oops\n")
     with pytest.raises(TableError, match=r"column 'b', row 4 \(line 6\): 'oops' is not a number"):
         read(path)

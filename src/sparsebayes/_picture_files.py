@@ -9,8 +9,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._series_files import DAMAGE, Array, side_by_side
+from sparsebayes._series_files import Array, side_by_side
 from sparsebayes._sound_files import clipping, rounded
+from sparsebayes._tables.arrays import DAMAGE
 
 PICTURES = (".png", ".tif", ".tiff")
 _TIFF = (".tif", ".tiff")

@@ -5,31 +5,22 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from tokenize import TokenError
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._table_files import Delimited, TableError, is_number
-from sparsebayes._tables import suggestion
+from sparsebayes._tables import TableError, suggestion
+from sparsebayes._tables.arrays import read_array
+from sparsebayes._tables.delimited import Delimited
+from sparsebayes._tables.numerals import is_number
+from sparsebayes._tables.texts import source_of
 
 Array = NDArray[np.float64]
 
 TABLES = (".csv", ".tsv")
-# What readers of binary formats stumble with over files that are damaged, besides ValueError.
-DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    SyntaxError,
-    TypeError,
-    UnboundLocalError,
-    struct.error,
-)
 
 
 class TableFile:
@@ -115,7 +106,6 @@ class _Lines(Delimited):
     def __init__(self, path: str) -> None:
         self.headless = False
         super().__init__(path)
-        self.delimiter = self._delimiter(self._first_line())
         if all(map(is_number, self.names)):
             self.headless = True
             self.names = [str(place) for place in range(1, len(self.names) + 1)]
@@ -130,18 +120,12 @@ class _Lines(Delimited):
         return (fields for block in self._blocks() for _, fields in block)
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        if self.headless:
-            yield 0, self.names
-        yield from super()._rows()
-
-    def _first_line(self) -> str:
-        with open(self.path, encoding="utf-8-sig", newline="") as file:
-            return file.readline()
+        return self._lines() if self.headless else super()._rows()
 
     def _refuse_blank_lines(self) -> None:
         """Refuse what may be a missing sample or a mere gap between lines."""
         last = 0
-        for line, _ in super()._rows():
+        for line, _ in self._lines():
             if line > last + 1:
                 raise ValueError(
                     f"{self.path}: line {last + 1} is blank: remove it, or write nan in it if a "
@@ -158,7 +142,7 @@ class ArrayFile:
     def __init__(self, path: str, axis: int | None) -> None:
         self.path = path
         self.remarks: list[str] = []
-        values = _load(path)
+        values = read_array(source_of(path))
         if values.dtype.kind == "c":
             raise ValueError(
                 f"{path}: the numbers are complex: denoise their real and imaginary parts, or "
@@ -200,16 +184,6 @@ class ArrayFile:
         """Write a signal as a table of one column."""
         write_columns(file, suffix, channels)
         return []
-
-
-def _load(path: str) -> NDArray[Any]:
-    try:
-        with open(path, "rb") as file:
-            # Never a pickle: opening a stranger's file must run no code.
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (ValueError, EOFError, TokenError, *DAMAGE) as error:
-        reason = "objects, not numbers" if "allow_pickle" in str(error) else "damaged, or no array"
-        raise ValueError(f"{path}: not a npy file of numbers ({reason})") from None
 
 
 def _lines(values: Array, axis: int | None) -> dict[str, Array]:

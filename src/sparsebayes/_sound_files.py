@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import wavfile
 
-from sparsebayes._series_files import DAMAGE, TABLES, Array, side_by_side, write_columns
+from sparsebayes._series_files import TABLES, Array, side_by_side, write_columns
+from sparsebayes._tables.arrays import DAMAGE
 
 
 class SoundFile:

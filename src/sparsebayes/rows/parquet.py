@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._table_files import need_pyarrow
+from sparsebayes._tables.arrow import need_pyarrow
 from sparsebayes.rows.arrays import read_rows
 from sparsebayes.rows.blocks import Block
 from sparsebayes.rows.checking import Checker, reason_of, refused
