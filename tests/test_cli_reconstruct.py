@@ -1,8 +1,10 @@
 """``sparsebayes reconstruct`` and ``completion``."""
 
+import io
 import json
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -183,3 +185,32 @@ def test_completion_in_a_real_shell(run, tmp_path):
     """
     found = subprocess.run([bash, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["reconstruct"]
+
+
+def piped(*arguments, given):
+    command = [sys.executable, "-m", "sparsebayes", *map(str, arguments)]
+    return subprocess.run(command, input=given, capture_output=True, check=False)
+
+
+def test_signals_through_pipes(measured):
+    noisy = pd.DataFrame({"t": np.arange(128), "x": STEPS + 0.1 * RNG.standard_normal(128)})
+    given = noisy.to_csv(index=False).encode()
+    found = piped("denoise", "-", "--wavelet", "haar", "--output", "-", given=given)
+    assert found.returncode == 0, found.stderr
+    clean = pd.read_csv(io.BytesIO(found.stdout))
+    assert list(clean) == ["t", "x"]
+    assert np.std(clean["x"] - STEPS) < 0.08
+    assert found.stderr.startswith(b"stdin.csv by wavelets haar")  # stdout holds nothing but data
+    matrix = measured / "A.npy"
+    options = ["--sensing", matrix, "--output", "-", "--format", "npy", "--quiet"]
+    found = piped("reconstruct", "-", *options, given=(measured / "y.npy").read_bytes())
+    assert (found.returncode, found.stderr) == (0, b"")
+    expected = reconstruct(MEASURED, SENSING).signal
+    np.testing.assert_allclose(np.load(io.BytesIO(found.stdout)), expected, atol=1e-8)
+
+
+def test_nonsense_through_a_pipe():
+    found = piped("denoise", "-", "--output", "-", given=b"a,b\n1,x\n2,y\n")
+    assert (found.returncode, found.stdout) == (1, b"")
+    assert found.stderr.startswith(b"sparsebayes: error: stdin.csv: ")
+    assert found.stderr.count(b"\n") == 1

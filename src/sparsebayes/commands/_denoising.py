@@ -32,6 +32,7 @@ from sparsebayes.commands._signal_output import (
     show,
     std_of,
 )
+from sparsebayes.commands._streams import named, on_files
 from sparsebayes.commands._summary import Summary
 from sparsebayes.signals import Denoised, denoise
 
@@ -48,7 +49,12 @@ def run(arguments: argparse.Namespace) -> None:
     arguments : Namespace
         Of the parser's command ``denoise``.
     """
-    source = _checked(arguments)
+    with on_files(arguments) as files:
+        _run(files, arguments)
+
+
+def _run(files: argparse.Namespace, arguments: argparse.Namespace) -> None:
+    source = _checked(files)
     for remark in source.remarks:
         say(f"note: {source.path}: {remark}")
     if not arguments.quiet:
@@ -60,7 +66,7 @@ def run(arguments: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     say_constant(source, found)
     clean = {name: clean_of(source, name, found) for name in source.channels}
-    for remark in write_signal(source, arguments.output, clean):
+    for remark in write_signal(source, files.output, clean):
         say(f"note: {arguments.output}: {remark}")
     if arguments.std:
         write_std(source, arguments.std, std)
@@ -74,7 +80,7 @@ def _checked(arguments: argparse.Namespace) -> SignalFile:
     check_outputs(arguments)
     check_wavelet(arguments.wavelet, "--wavelet")
     resolve_prior(arguments.prior, None, 2, 2)
-    source = open_signal(arguments.data, columns=arguments.column, axis=arguments.axis)
+    source = named(open_signal(arguments.data, columns=arguments.column, axis=arguments.axis))
     check_output(source, arguments.output)
     if arguments.std is not None:
         check_std(source, arguments.std)

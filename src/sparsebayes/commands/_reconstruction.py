@@ -35,6 +35,7 @@ from sparsebayes.commands._signal_output import (
     show,
     std_of,
 )
+from sparsebayes.commands._streams import named, on_files
 from sparsebayes.commands._summary import Summary
 from sparsebayes.reconstruction import Reconstruction, reconstruct
 from sparsebayes.sensing import PartialDCT, PartialHadamard
@@ -53,14 +54,19 @@ def run(arguments: argparse.Namespace) -> None:
     arguments : Namespace
         Of the parser's command ``reconstruct``.
     """
-    check_outputs(arguments)
+    with on_files(arguments) as files:
+        _run(files, arguments)
+
+
+def _run(files: argparse.Namespace, arguments: argparse.Namespace) -> None:
+    check_outputs(files)
     if arguments.basis != "identity":
         check_wavelet(arguments.basis, "--basis")
     resolve_prior(arguments.prior, None, 2, 2)
     by_transform = arguments.dct or arguments.hadamard
     gather = _measured if by_transform or arguments.sensing else _sampled
-    source, tasks = gather(arguments)
-    check_output(source, arguments.output)
+    source, tasks = gather(files)
+    check_output(source, files.output)
     if arguments.std is not None:
         check_std(source, arguments.std)
     for remark in source.remarks:
@@ -72,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     seconds = time.perf_counter() - started
     say_constant(source, found)
     whole = {name: clean_of(source, name, found) for name in source.channels}
-    for remark in write_signal(source, arguments.output, whole):
+    for remark in write_signal(source, files.output, whole):
         say(f"note: {arguments.output}: {remark}")
     if arguments.std:
         write_std(source, arguments.std, std)
@@ -86,7 +92,7 @@ Tasks = dict[str, tuple[Array, Any]]  # measurements and sensing of each signal
 
 def _sampled(arguments: argparse.Namespace) -> tuple[SignalFile, Tasks]:
     """Samples of a file, but for those that are missing or masked."""
-    source = open_signal(arguments.data, columns=arguments.column)
+    source = named(open_signal(arguments.data, columns=arguments.column))
     mask = None if arguments.mask is None else _mask(arguments.mask)
     tasks: Tasks = {}
     for name, values in source.channels.items():
@@ -120,7 +126,7 @@ def _measured(arguments: argparse.Namespace) -> tuple[SignalFile, Tasks]:
             f"{arguments.data}: measurements are in a file with one of the suffixes "
             f"{', '.join(_MEASUREMENTS)}"
         )
-    given = open_signal(arguments.data, columns=arguments.column)
+    given = named(open_signal(arguments.data, columns=arguments.column))
     if len(given.channels) > 1:
         raise ValueError(
             f"{given.path}: {len(given.channels)} columns, name the one of the measurements by "

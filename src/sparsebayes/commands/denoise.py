@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sparsebayes.commands._options import RawText, count, number_or_word, variance
+from sparsebayes.commands._streams import add_format_option
 from sparsebayes.commands._summary import add_summary_options
 
 _EPILOG = """\
@@ -49,8 +50,13 @@ def add(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=RawText,
     )
-    denoise.add_argument("data", metavar="IN", help="csv, tsv, npy, wav, png or tiff file")
-    denoise.add_argument("--output", metavar="OUT", required=True, help="file to write")
+    denoise.add_argument(
+        "data", metavar="IN", help="csv, tsv, npy, wav, png or tiff file, or - for stdin"
+    )
+    denoise.add_argument(
+        "--output", metavar="OUT", required=True, help="file to write, or - for stdout"
+    )
+    add_format_option(denoise)
     denoise.add_argument(
         "--std", metavar="FILE", help="npy file for standard deviations, or csv, or tiff (gray)"
     )

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from sparsebayes.commands._options import RawText, count, number_or_word, positive, seed
+from sparsebayes.commands._streams import add_format_option
 from sparsebayes.commands._summary import add_summary_options
 
 _EPILOG = """\
@@ -46,9 +47,13 @@ def add(commands: Any) -> None:
     reconstruct.add_argument(
         "data",
         metavar="IN",
-        help="csv, tsv, npy, wav, png or tiff file of samples; csv, tsv or npy of measurements",
+        help="csv, tsv, npy, wav, png or tiff file of samples; csv, tsv or npy of measurements; "
+        "- for stdin",
     )
-    reconstruct.add_argument("--output", metavar="OUT", required=True, help="file to write")
+    reconstruct.add_argument(
+        "--output", metavar="OUT", required=True, help="file to write, or - for stdout"
+    )
+    add_format_option(reconstruct)
     reconstruct.add_argument("--std", metavar="FILE", help="npy, csv or tiff file for errors")
     reconstruct.add_argument("--plot", metavar="PICTURE", help="png, pdf or svg file to draw")
     measured = reconstruct.add_argument_group("what was measured (default: samples, gaps missing)")
