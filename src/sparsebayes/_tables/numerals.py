@@ -29,9 +29,9 @@ __all__ = [
 
 Mark = Literal["point", "comma"]
 
-MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "<na>", "#n/a", "-", "--", "?"])
-# Words that data in the wild use, but which a strict reader must not take for a gap.
-_STRICT_MISSING = MISSING - {"#n/a", "-", "--", "?"}
+MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "<na>"])
+# Signs for a gap among numbers; among labels they may be some, and a strict reader takes neither.
+_GAPS = MISSING | {"#n/a", "-", "--", "?", "."}
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _MOST_ODD = 0.1  # share of values without a number that a column of numbers may have
 
@@ -145,7 +145,7 @@ def _is_complex(word: str) -> bool:
 def strict_number(text: str) -> float | None:
     """Read one value where nothing is forgiven: NaN for a gap, None for what is no number."""
     word = text.strip().lower()
-    if word in _STRICT_MISSING:
+    if word in MISSING:
         return np.nan
     if word in _TRUTHS:
         return _TRUTHS[word]
@@ -195,7 +195,7 @@ class Gathered:
             self.missing += int(np.isnan(value))
             return value
         lowered = word.lower()
-        if lowered in MISSING:
+        if lowered in _GAPS:
             self.missing += 1
             return np.nan
         if lowered in _TRUTHS:
