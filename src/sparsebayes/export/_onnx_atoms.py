@@ -99,7 +99,9 @@ def differences(graph: Graph, X: str, Z: FloatArray) -> str:
 
 def inner_products(graph: Graph, X: str, Z: FloatArray) -> str:
     """Inner products of rows and centers, (rows, centers)."""
-    return graph("MatMul", X, np.ascontiguousarray(Z.T))
+    # onnxruntime merges a product with one number into the next matrix product, where it rounds
+    # that number to single precision: of one input there shall be no matrix product.
+    return graph("MatMul" if Z.shape[1] > 1 else "Mul", X, np.ascontiguousarray(Z.T))
 
 
 def _summed(graph: Graph, values: str) -> str:
@@ -110,7 +112,8 @@ def _squared_distance(
     graph: Graph, X: str, Z: FloatArray, width: Any, farthest: float = np.inf
 ) -> str:
     """Sum over the inputs of width (x - z)^2, (rows, centers)."""
-    root, origin = np.sqrt(width), Z.mean(axis=0)
+    origin = Z.mean(axis=0)
+    root = np.broadcast_to(np.sqrt(width), origin.shape)  # as in inner_products: no single number
     U = graph("Mul", graph("Sub", X, origin), root)
     if np.isfinite(farthest):
         U = graph("Clip", U, -farthest, farthest)

@@ -212,14 +212,16 @@ def _columns(graph: Graph, plan: Plan) -> str | None:
 def _regression(graph: Graph, plan: Plan, columns: str | None, doubt: str) -> list[Any]:
     n_targets = plan.weight.shape[1]
     shape = ["rows"] if plan.estimator.posterior_.single else ["rows", n_targets]
+    # In units of the scale to the end: runtimes take constants below 1e-45 for zero, and merge a
+    # factor right behind a matrix product into it in single precision.
+    constant = plan.constant[None] / plan.scale
     if columns is None:
-        mean = filled(graph, "X", plan.constant[None])
+        mean = filled(graph, "X", constant)
         variance = filled(graph, "X", plan.spread)
     else:
-        mean = graph("Mul", graph("MatMul", columns, plan.weight), plan.scale)
-        mean = graph("Add", mean, plan.constant[None])
+        mean = graph("Add", graph("MatMul", columns, plan.weight), constant)
         variance = _variance(graph, plan, columns)
-    found = {"mean": mean}
+    found = {"mean": graph("Mul", mean, plan.scale)}
     for name, extra in ("std", plan.noise), ("function_std", 0.0):
         std = graph("Sqrt", graph("Add", variance, extra) if extra else variance)
         std = graph("Mul", std, plan.scale)
