@@ -13,6 +13,7 @@ __all__ = [
     "SparseBayesRegressor",
     "__version__",
     "denoise",
+    "export_c",
     "export_onnx",
     "load",
     "reconstruct",
@@ -20,7 +21,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
-    from sparsebayes.export import export_onnx
+    from sparsebayes.export import export_c, export_onnx
     from sparsebayes.model_selection import EvidenceSearch
     from sparsebayes.persistence import load
     from sparsebayes.reconstruction import reconstruct
@@ -34,6 +35,7 @@ _HOMES = {
     "SparseBayesClassifier": "estimators",
     "SparseBayesRegressor": "estimators",
     "denoise": "signals",
+    "export_c": "export",
     "export_onnx": "export",
     "load": "persistence",
     "reconstruct": "reconstruction",

@@ -85,7 +85,8 @@ class Plan:
       covariance of functions k and l is ``spread[k, l] + half_k . half_l`` with ``half_k =
       fixed[k] + sum_i u_i root[i]`` over the columns of k.
 
-    ``root`` is lower triangular: entries right of the diagonal are zero.
+    ``root`` is lower triangular: entries right of the diagonal are zero. Columns are ordered by
+    function and, in each, by atom.
     """
 
     task: Literal["regression", "classes", "counts"]
@@ -181,22 +182,25 @@ def _regression_plan(posterior: Posterior, shared: dict[str, Any]) -> Plan:
 
 def _latent_plan(estimator: Any, posterior: LatentPosterior, shared: dict[str, Any]) -> Plan:
     classes = getattr(estimator, "classes_", None)
-    if classes is None and not isinstance(estimator.likelihood_, Poisson):
+    if classes is None and type(estimator.likelihood_) is not Poisson:  # subclasses are own code
         raise ExportError(
             f"the likelihood {type(estimator.likelihood_).__name__} is code of your own, which an "
             "export cannot translate: those of normal noise, counts and classes are exported"
         )
     m, K = len(posterior.norm), posterior.n_latent
     columns = np.arange(m)
-    root = _triangular(posterior.root) / posterior.norm[:, None]
-    others = -posterior.center
-    others[columns, posterior.latent] = 0.0
-    weights = posterior.weights
+    order = np.lexsort((posterior.atom, posterior.latent))
+    atom, latent = posterior.atom[order], posterior.latent[order]
+    root = _triangular(posterior.root[order]) / posterior.norm[order, None]
+    center = posterior.center[order]
+    others = -center
+    others[columns, latent] = 0.0
+    weights = posterior.weights[order]
     return Plan(
         task="counts" if classes is None else "classes",
-        atom=posterior.atom,
-        latent=posterior.latent,
-        center=posterior.center[columns, posterior.latent],
+        atom=atom,
+        latent=latent,
+        center=center[columns, latent],
         weight=weights[:, None],
         root=root,
         constant=posterior.offset + others.T @ weights,
