@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsebayes import RVR
 from sparsebayes.datasets import friedman1
-from sparsebayes.plotting import plot_relevance
+from sparsebayes.plotting import RelevanceDisplay
 
 # %%
 # One width by a rule, one that is learned, and one for each input.
@@ -34,6 +34,6 @@ for place, share in enumerate(model.feature_relevance_):
 # The same on a logarithmic scale: inputs that do nothing are orders of magnitude below the others.
 
 _, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-plot_relevance(model, axes, log=True)
+RelevanceDisplay.from_estimator(model, log=True, ax=axes)
 axes.set_title("Friedman 1: x5 to x9 do nothing")
 plt.show()

@@ -28,7 +28,7 @@ from sparsebayes.solvers.expansion import Point
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
-__all__ = ["Inference", "infer", "posterior_of"]
+__all__ = ["Inference", "candidates", "infer", "learning_prior", "posterior_of"]
 
 _SMALLEST_NORM = 1e-140  # its square is not yet lost
 
@@ -116,8 +116,8 @@ def infer(
         if last is not None and learns(atoms):
             atoms = last.tuned(atoms)
         latent = latent_of(atoms)
-        count = _candidates(latent.design, dictionary, weights, fit_intercept)
-        prior = _learning_prior(prior, atoms)
+        count = candidates(latent.design, dictionary, weights, fit_intercept)
+        prior = learning_prior(prior, atoms)
         hyperprior = resolve_prior(prior, dictionary, samples.total, count * (1 if shared else K))
         start = None if last is None else last.start(atoms.size * K)
         if learns(atoms):
@@ -142,7 +142,7 @@ def infer(
     )
 
 
-def _learning_prior(prior: Any, atoms: Atoms) -> Any:
+def learning_prior(prior: Any, atoms: Atoms) -> Any:
     """What "auto" is where kernels are learned: a price of one nat for a degree of freedom.
 
     Laplace's evidence of variances that are all fitted rises with their number, and narrow kernels
@@ -152,7 +152,7 @@ def _learning_prior(prior: Any, atoms: Atoms) -> Any:
     return "aic" if named and learns(atoms) else prior
 
 
-def _candidates(design: Design, dictionary: Any, weights: FloatArray | None, center: bool) -> int:
+def candidates(design: Design, dictionary: Any, weights: FloatArray | None, center: bool) -> int:
     """Number of atoms that are not constant; all of them count in a kernel machine."""
     if is_kernel_machine(dictionary):
         return design.shape[1]

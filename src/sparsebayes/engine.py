@@ -26,6 +26,7 @@ __all__ = [
     "Screen",
     "State",
     "Whitened",
+    "directions",
     "refresh",
     "resolved",
     "screen",
@@ -317,7 +318,7 @@ def screen(
         S, Q = diag.copy(), quad.g / noise_var
     some_spanned = False
     if quad.group > 1:
-        S, q2 = _directions(quad, X, Q, noise_var, collinear)
+        S, q2 = directions(quad, X, Q, noise_var, collinear)
         s = S
     else:
         spanned = np.logical_not(S > collinear * diag)
@@ -338,7 +339,7 @@ def screen(
     return Screen(S, Q, gains, v, X)
 
 
-def _directions(
+def directions(
     quad: Quadratic, X: FloatArray, Q: FloatArray, noise_var: float, collinear: float
 ) -> tuple[FloatArray, FloatArray]:
     """Sparsities and squared qualities of atoms of several columns, shapes (M, K).

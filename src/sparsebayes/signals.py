@@ -122,9 +122,9 @@ class Denoised:
         matplotlib Axes
             The axes drawn into.
         """
-        from sparsebayes.plotting import plot_signal
+        from sparsebayes.plotting import SignalDisplay
 
-        return plot_signal(self, ax=ax)
+        return SignalDisplay.from_result(self, ax=ax).ax_
 
     def __repr__(self) -> str:
         size = " x ".join(map(str, self.signal.shape))

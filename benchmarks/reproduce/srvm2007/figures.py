@@ -14,7 +14,7 @@ from benchmarks.reproduce.srvm2007 import blocks_sinc as pair
 from benchmarks.reproduce.srvm2007.blocks_sinc import COLUMNS, Panel, fit
 from sparsebayes.datasets import Dataset, bumps, doppler, sinc
 from sparsebayes.dictionaries import Kernel
-from sparsebayes.plotting import plot_shrinkage
+from sparsebayes.plotting import ShrinkageDisplay
 
 
 def lspline() -> Kernel:
@@ -99,7 +99,7 @@ def figure6(panels: Sequence[Panel]) -> tuple[Any, list[Panel]]:
     given = fit("symmlet, flat, noise given", data, "sym8", "flat", data.noise_std**2)
     figure, axes = canvas(1, 3, (10, 3.7))
     for place, panel in zip(axes[0], (panels[2], given, panels[3]), strict=True):
-        plot_shrinkage(panel.found, place, limit=0.5)
+        ShrinkageDisplay.from_result(panel.found, limit=0.5, ax=place)
         place.set_title("")
         kept = int(panel.found.n_atoms)
         place.set_title(f"{panel.name}: {kept} kept", fontsize="small", loc="left")
