@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsebayes._console import counted, progress, say
-from sparsebayes._series_files import DAMAGE, TABLES, side_by_side, write_columns
+from sparsebayes._series_files import TABLES, side_by_side, write_columns
 from sparsebayes._settings import resolve_prior
 from sparsebayes._signal_files import (
     SignalFile,
