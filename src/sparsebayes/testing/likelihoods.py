@@ -1,7 +1,4 @@
-"""Checks for what users write themselves.
-
-A likelihood that passes :func:`check_likelihood` can be given to an estimator.
-"""
+"""The contract of a likelihood."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ from scipy.special import logsumexp
 
 from sparsebayes.curvature_slope import KnowsCurvatureSlope
 from sparsebayes.likelihoods import Expansion, Likelihood
+from sparsebayes.testing._promises import ensure
 
 FloatArray = NDArray[np.float64]
 
@@ -49,9 +47,9 @@ def check_likelihood(likelihood: Likelihood, targets: ArrayLike) -> None:
     >>> from sparsebayes.testing import check_likelihood
     >>> check_likelihood(Poisson(), [0, 1, 2, 50])
     """
-    _ensure(isinstance(likelihood, Likelihood), "it lacks a method or attribute of Likelihood")
+    ensure(isinstance(likelihood, Likelihood), "it lacks a method or attribute of Likelihood")
     K: Any = likelihood.n_latent
-    _ensure(isinstance(K, int) and K >= 1, f"n_latent must be a positive int, it is {K!r}")
+    ensure(isinstance(K, int) and K >= 1, f"n_latent must be a positive int, it is {K!r}")
     t = _check_targets(likelihood, targets)
     rng = np.random.default_rng(0)
     for size in _MODERATE:
@@ -65,15 +63,10 @@ def check_likelihood(likelihood: Likelihood, targets: ArrayLike) -> None:
     _check_predictive(likelihood, t, rng)
 
 
-def _ensure(condition: Any, message: str) -> None:
-    if not condition:
-        raise AssertionError(message)
-
-
 def _check_targets(likelihood: Likelihood, targets: ArrayLike) -> FloatArray:
     t: Any = likelihood.check(targets)
     n = len(np.asarray(targets))
-    _ensure(
+    ensure(
         isinstance(t, np.ndarray) and t.shape == (n,) and t.dtype == np.float64,
         f"check() must return a float64 array of shape ({n},)",
     )
@@ -81,7 +74,7 @@ def _check_targets(likelihood: Likelihood, targets: ArrayLike) -> FloatArray:
         again = likelihood.check(t)
     except ValueError as error:
         raise AssertionError(f"check() refuses targets it has checked: {error}") from None
-    _ensure(np.array_equal(again, t), "check() changes targets it has checked")
+    ensure(np.array_equal(again, t), "check() changes targets it has checked")
     bad = {"NaN": np.append(t, np.nan), "infinity": np.append(t, np.inf), "a table": t[:, None]}
     for name, wrong in bad.items():
         try:
@@ -102,13 +95,13 @@ def _expand(likelihood: Likelihood, t: FloatArray, f: FloatArray, where: str) ->
             expansion = Expansion(*likelihood.expand(t, f))
         except Warning as warning:
             raise AssertionError(f"expand() warns {where}: {warning}") from None
-    _ensure(
+    ensure(
         np.array_equal(t, given[0]) and np.array_equal(f, given[1]),
         "expand() changes its arguments",
     )
     for name, shape in (("value", (n,)), ("slope", (n, K)), ("curvature", (n, K, K))):
         got = np.shape(getattr(expansion, name))
-        _ensure(got == shape, f"expand() returns a {name} of shape {got}, not {shape}")
+        ensure(got == shape, f"expand() returns a {name} of shape {got}, not {shape}")
     return expansion
 
 
@@ -116,7 +109,7 @@ def _check_derivatives(likelihood: Likelihood, t: FloatArray, f: FloatArray) -> 
     where = "at moderate latent values"
     value, slope, curvature = _expand(likelihood, t, f, where)
     for name, array in (("value", value), ("slope", slope), ("curvature", curvature)):
-        _ensure(np.isfinite(array).all(), f"{name} is not finite {where}")
+        ensure(np.isfinite(array).all(), f"{name} is not finite {where}")
     for k in range(f.shape[1]):
         h = _STEP * np.eye(f.shape[1])[k]
         up = _expand(likelihood, t, f + h, where)
@@ -128,10 +121,10 @@ def _check_derivatives(likelihood: Likelihood, t: FloatArray, f: FloatArray) -> 
         _close(curvature[:, k], second, rounding, "curvature is not minus the Hessian")
     largest = np.abs(curvature).max(axis=(1, 2), keepdims=True)
     asymmetry = np.abs(curvature - curvature.transpose(0, 2, 1))
-    _ensure((asymmetry <= 1e-12 * largest).all(), "curvature is not symmetric")
+    ensure((asymmetry <= 1e-12 * largest).all(), "curvature is not symmetric")
     sizes = np.linalg.eigvalsh(curvature)
     least = -1e-10 * np.abs(sizes).max(axis=1)
-    _ensure(
+    ensure(
         (sizes[:, 0] >= least).all(),
         "curvature has a negative eigenvalue: the likelihood is not log-concave",
     )
@@ -142,7 +135,7 @@ def _check_curvature_slope(
 ) -> None:
     F = F + F.transpose(0, 2, 1)
     got = likelihood.curvature_slope(t, f, F)
-    _ensure(np.shape(got) == f.shape, f"curvature_slope() must return an array of shape {f.shape}")
+    ensure(np.shape(got) == f.shape, f"curvature_slope() must return an array of shape {f.shape}")
     for k in range(f.shape[1]):
         h = _STEP * np.eye(f.shape[1])[k]
         up, down = (
@@ -157,18 +150,18 @@ def _close(got: FloatArray, want: FloatArray, rounding: FloatArray, message: str
     """Compare with central differences: error of their formula, and of rounding in a quotient."""
     allowed = 1e-6 * (1 + np.abs(want)) + 1e-15 / _STEP * (1 + rounding)
     worst = np.max(np.abs(got - want) / allowed, initial=0.0)
-    _ensure(worst <= 1, f"{message}: off by {np.max(np.abs(got - want)):.2g}")
+    ensure(worst <= 1, f"{message}: off by {np.max(np.abs(got - want)):.2g}")
 
 
 def _check_extremes(likelihood: Likelihood, t: FloatArray, f: FloatArray, size: float) -> None:
     where = f"at latent values of size {size:g}"
     value, slope, curvature = _expand(likelihood, t, f, where)
-    _ensure(not np.isnan(value).any() and (value < np.inf).all(), f"value is NaN or inf {where}")
-    _ensure(np.isfinite(slope).all(), f"slope is not finite {where}")
-    _ensure(np.isfinite(curvature).all(), f"curvature is not finite {where}")
+    ensure(not np.isnan(value).any() and (value < np.inf).all(), f"value is NaN or inf {where}")
+    ensure(np.isfinite(slope).all(), f"slope is not finite {where}")
+    ensure(np.isfinite(curvature).all(), f"curvature is not finite {where}")
     sizes = np.linalg.eigvalsh(curvature)
     least = -1e-10 * np.abs(sizes).max(axis=1)
-    _ensure((sizes[:, 0] >= least).all(), f"curvature has a negative eigenvalue {where}")
+    ensure((sizes[:, 0] >= least).all(), f"curvature has a negative eigenvalue {where}")
 
 
 def _check_rows(likelihood: Likelihood, t: FloatArray, f: FloatArray) -> None:
@@ -176,7 +169,7 @@ def _check_rows(likelihood: Likelihood, t: FloatArray, f: FloatArray) -> None:
     some = slice(None, None, -2)
     part = _expand(likelihood, t[some].copy(), f[some].copy(), "")
     for all_rows, rows in zip(whole, part, strict=True):
-        _ensure(
+        ensure(
             np.allclose(all_rows[some], rows, rtol=1e-12, atol=1e-14),
             "expand() of some rows differs from those rows of expand() of all",
         )
@@ -193,7 +186,7 @@ def _check_predictive(
     log_p = getattr(exact, "logpmf", None) or getattr(exact, "logpdf", None)
     if log_p is None:
         raise AssertionError("predictive() must return an object with logpmf(y) or logpdf(y)")
-    _ensure(
+    ensure(
         np.allclose(log_p(t), _expand(likelihood, t, f, "").value, rtol=1e-6, atol=1e-8),
         "predictive() without uncertainty differs from the likelihood itself",
     )
@@ -209,7 +202,7 @@ def _check_predictive(
     got = (getattr(wide, "logpmf", None) or wide.logpdf)(t)
     # Where a few draws carry the average its own error is unknown: nothing can be said there.
     known = error < 0.1
-    _ensure(
+    ensure(
         (np.abs(got - want)[known] <= 5 * error[known] + 0.01).all(),
         "predictive() is not the likelihood averaged over the latent values",
     )
