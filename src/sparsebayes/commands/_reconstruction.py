@@ -25,6 +25,7 @@ from sparsebayes._signal_files import (
     write_signal,
     write_std,
 )
+from sparsebayes._tables.arrays import DAMAGE
 from sparsebayes.commands._signal_output import (
     check_outputs,
     check_wavelet,
