@@ -13,39 +13,53 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import _page
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "docs" / "results"
 
 RUNS = {
-    "comparison": "comparison",
-    "fast2003": "fast2003",
-    "fast2003-classes": "fast2003 --classification --draws 5 --sizes 100 300 1000 2000",
-    "sparse": "sparse",
-    "predict": "predict",
-    "wavelets": "wavelets",
-    "compressive": "compressive --only phase noise --sizes 256 512 --seeds 5",
-    "pictures": "compressive --only pictures",
-    "optimum": "optimum",
-    "optimum-smooth": "optimum --smooth",
-    "calibration": "calibration",
-    "coverage": "coverage --quick",
-    "new-weight": "new_weight",
-    "selection": "selection",
-    "kernel-learning": "kernel_learning --draws 2",
-    "kernel-default": "kernel_learning --default --draws 1",
-    "usps": "usps --only SVC 'RVC, multinomial'",
-    "million": "million",
-    "million-dask": "million --dask",
-    "tipping2001-figures": "reproduce.tipping2001 --figures",
-    "tipping2001-regression": "reproduce.tipping2001 --regression",
-    "tipping2001-classification": "reproduce.tipping2001 --classification",
-    "srvm2007": "reproduce.srvm2007",
+    "comparison": ("comparison", "beside what people use today, on small problems"),
+    "fast2003": ("fast2003", "time, evidence and error of regression as the rows grow"),
+    "fast2003-classes": (
+        "fast2003 --classification --draws 5 --sizes 100 300 1000 2000",
+        "the same for two classes",
+    ),
+    "sparse": ("sparse", "few true columns of many, wide data, pure noise"),
+    "predict": ("predict", "time and memory of predictions"),
+    "wavelets": ("wavelets", "denoising: time over that of the transform, errors"),
+    "compressive": (
+        "compressive --only phase noise --sizes 256 512 --seeds 5",
+        "how many measurements are enough; noise",
+    ),
+    "pictures": ("compressive --only pictures", "images from a quarter of their numbers"),
+    "optimum": ("optimum", "evidence reached, beside a long search and SparseBayes V2"),
+    "optimum-smooth": ("optimum --smooth", "the same under priors with a price"),
+    "calibration": ("calibration", "whether class probabilities can be believed"),
+    "coverage": ("coverage --quick", "whether error bars hold what they say"),
+    "new-weight": ("new_weight", "how large the weight of an augmented kernel may be"),
+    "selection": ("selection", "dictionaries chosen by evidence and by cross-validation"),
+    "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
+    "kernel-default": ("kernel_learning --default --draws 1", "why widths are not learned unasked"),
+    "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
+    "million": ("million", "many rows: time, memory and accuracy"),
+    "million-dask": ("million --dask", "the same by Dask"),
+    "tipping2001-figures": ("reproduce.tipping2001 --figures", "Tipping 2001, figures 1 to 4"),
+    "tipping2001-regression": (
+        "reproduce.tipping2001 --regression",
+        "Tipping 2001, the table of regressions",
+    ),
+    "tipping2001-classification": (
+        "reproduce.tipping2001 --classification",
+        "Tipping 2001, the table of classifications",
+    ),
+    "srvm2007": ("reproduce.srvm2007", "Schmolck & Everson 2007, table 1 and BlocksSinc"),
 }
 
 
 def arguments(name: str) -> list[str]:
     """Return the arguments of Python that measure one page."""
-    module, *options = shlex.split(RUNS[name])
+    module, *options = shlex.split(RUNS[name][0])
     return ["-m", f"benchmarks.{module}", *options]
 
 
@@ -56,21 +70,37 @@ def last_run(name: str) -> str:
     return found[1] if found else "-"
 
 
+def index() -> str:
+    """Return the page that lists those which were measured."""
+    rows = [
+        (f"[{name}]({name}.md)", shows, last_run(name))
+        for name, (_, shows) in RUNS.items()
+        if (RESULTS / f"{name}.md").exists()
+    ]
+    text = (
+        "Written by `python -m benchmarks.pages`. How to read them: [benchmarks](../benchmarks.md)."
+    )
+    lines = ["# Results", "", text, "", *_page.table(("page", "shows", "measured"), rows, text=3)]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure pages of docs/results again")
     parser.add_argument("name", nargs="*", metavar="NAME", help=f"{' '.join(RUNS)}, or all")
-    names = parser.parse_args().name
-    unknown = [name for name in names if name not in RUNS and name != "all"]
+    parser.add_argument("--index", action="store_true", help="only write the list of pages")
+    args = parser.parse_args()
+    unknown = [name for name in args.name if name not in RUNS and name != "all"]
     if unknown:
         parser.error(f"no page is called {unknown[0]!r}; there are {', '.join(RUNS)} and all")
-    if not names:
-        for name in RUNS:
-            print(f"{name:27} {last_run(name):11} {shlex.join(['python', *arguments(name)])}")
-        return
-    for name in RUNS if "all" in names else names:
+    for name in RUNS if "all" in args.name else args.name:
         print(f"== {name}", flush=True)
         page = ["--page", str(RESULTS / f"{name}.md")]
         subprocess.run([sys.executable, *arguments(name), *page], check=True, cwd=ROOT)
+    if args.name or args.index:
+        (RESULTS / "index.md").write_text(index())
+        return
+    for name in RUNS:
+        print(f"{name:27} {last_run(name):11} {shlex.join(['python', *arguments(name)])}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from benchmarks import _page, pages
 from benchmarks._harness import Report, environment
 
-KEPT = sorted(pages.RESULTS.glob("*.md"))
+KEPT = sorted(path for path in pages.RESULTS.glob("*.md") if path.stem != "index")
 ROOT = Path(__file__).parents[1]
 
 
@@ -70,4 +70,13 @@ def test_a_kept_page_is_of_its_own_command(path):
     assert path.stem in pages.RUNS
     assert f"python {' '.join(pages.arguments(path.stem))}" in text.replace("'", "")
     assert pages.last_run(path.stem) >= "2026-11-16"
-    assert f"results/{path.name}" in (ROOT / "docs" / "benchmarks.md").read_text()
+
+
+def test_the_list_of_pages_is_up_to_date():
+    assert (pages.RESULTS / "index.md").read_text() == pages.index()
+
+
+def test_every_page_can_be_measured():
+    for name in pages.RUNS:
+        path = ROOT / pages.arguments(name)[1].replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
