@@ -26,6 +26,7 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Kept", "atom_table", "kernels_of", "kinds_of", "parts_of"]
 
 MOST_ROWS = 500
+_SHORT = 30  # rows that a page can show at once
 _INPUTS = 6  # of the center of a kernel that are shown
 _TARGETS = 4  # whose weights are shown
 _NAMES = {
@@ -166,7 +167,7 @@ class Kept:
     def weights(self) -> FloatArray:
         """Posterior means, shape (m, T)."""
         weights = np.asarray(self.model.posterior_.weights)
-        return weights.reshape(len(weights), -1)
+        return weights if weights.ndim == 2 else weights[:, None]
 
     @property
     def std(self) -> FloatArray:
@@ -254,7 +255,9 @@ def atom_table(
         rows.append(row)
     sure = 1 + (classes is not None) + min(weights.shape[1], _TARGETS) + 1
     caption = "Atoms kept, the surest first"
-    return table("atoms", caption, columns, rows, sorted_by=sure), len(order) - len(shown)
+    tall = len(rows) > _SHORT
+    found = table("atom-list", caption, columns, rows, sorted_by=sure, tall=tall)
+    return found, len(order) - len(shown)
 
 
 def _classes(model: Any) -> Any:

@@ -82,21 +82,22 @@ def _of_fit(model: Any) -> Iterator[Html]:
 
 def _of_numbers(title: Html | None, quality: NumberQuality) -> Iterator[Html]:
     of = Html(f" of {title}") if title is not None else Html("")
-    n = quality.n
-    for level in (0.9,):
-        if level not in quality.coverage:
-            continue
+    n, level = quality.n, 0.9
+    shared = ""
+    if title is not None:
+        shared = " All targets share one noise variance: bring them to units of like noise."
+    if level in quality.coverage:
         share = quality.coverage[level]
         chance = _SIGMAS * math.sqrt(level * (1 - level) / n)
         if share < level - max(_OFF, chance):
             yield Html(
-                f"Error bars{of} are too small: intervals of 90 % hold only {percent(share)} of "
-                f"{n} held-out rows."
+                f"Error bars{of} are too small: intervals of {percent(level, 0)} hold only "
+                f"{percent(share)} of {n} held-out rows.{shared}"
             )
-        elif share > level + max(_OFF, chance):
+        elif share > level + max(_OFF, chance) and not quality.discrete:
             yield Html(
-                f"Error bars{of} are wider than needed: intervals of 90 % hold {percent(share)} "
-                f"of {n} held-out rows."
+                f"Error bars{of} are wider than needed: intervals of {percent(level, 0)} hold "
+                f"{percent(share)} of {n} held-out rows."
             )
     far = np.flatnonzero(np.abs(quality.surprise) > _SURE)
     # One row in 16 000 is so far out by chance.
@@ -105,7 +106,7 @@ def _of_numbers(title: Html | None, quality: NumberQuality) -> Iterator[Html]:
             f"{len(far)} of {n} held-out rows{of} miss by more than {_SURE:.0f} standard "
             "deviations: look at them below, they may be outliers or of another kind."
         )
-    if quality.r2 is not None and quality.r2 < 0:
+    if quality.r2 is not None and quality.r2 < -_OFF:
         yield Html(
             f"Predictions{of} are worse on held-out rows than their mean would be "
             f"(R2 is {number(quality.r2, 3)})."

@@ -14,7 +14,12 @@ from sparsebayes.reporting._tables import Column, table
 __all__ = ["about_certificate", "about_evidence", "about_model", "about_noise", "settings"]
 
 _NAMES_SHOWN = 8
-_LEARNED = ("evidence", "ard")
+_WIDTHS = {
+    "scale": '"scale": taken from the spread of the inputs, not learned',
+    "auto": '"auto": one over the number of inputs, not learned',
+    "evidence": "learned from the data",
+    "ard": "learned from the data",
+}
 
 
 def about_model(given: Subject) -> list[Html]:
@@ -94,14 +99,8 @@ def _widths(given: Subject) -> list[Html]:
     kernels = kernels_of(given.model.posterior_.atoms)
     if len(kernels) != 1 or kernels[0].gamma_ is None:
         return []
-    learned = getattr(given.model, "gamma", None)
-    how = "learned from the data" if learned in _LEARNED else "given, not learned"
-    if not isinstance(learned, str | float | int):
-        how = "of its dictionary"
-    elif learned in ("scale", "auto"):
-        how = f"{learned!r}: taken from the spread of the inputs, not learned"
-        if learned == "auto":
-            how = "'auto': one over the number of inputs, not learned"
+    spelled = getattr(given.model, "gamma", None)
+    how = _WIDTHS.get(spelled, "given") if isinstance(spelled, str) else "given"
     found = kernels[0].gamma_
     if np.ndim(found) == 0:
         return [text(f"The inverse squared width gamma of its kernel is {number(found)} ({how}).")]

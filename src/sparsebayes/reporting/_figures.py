@@ -11,7 +11,7 @@ from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.reporting._atoms import parts_of
 from sparsebayes.reporting._html import Html, cut, name, number, percent, tag
-from sparsebayes.reporting._quality import ClassQuality, NumberQuality
+from sparsebayes.reporting._quality import ClassQuality, NumberQuality, interval
 from sparsebayes.reporting._subject import Rows, Subject
 from sparsebayes.reporting._svg import Plot, bars
 from sparsebayes.reporting._tables import Column, table
@@ -31,9 +31,10 @@ __all__ = [
 
 MOST_POINTS = 400
 _STEPS = 200  # of the path of a fit
+_FEWEST_STEPS = 4
 _GRID = 201
 _INPUTS = 30
-_REACH = 2.0  # standard deviations of error bars and bands
+_USUAL = 2.0  # standard deviations that 19 of 20 errors stay within
 
 
 def figure(key: str, picture: Html, caption: str, rows: str, near: str = "xy") -> Html:
@@ -120,29 +121,29 @@ def predicted_and_observed(
     """
     chosen = drawn_rows(quality.n, most)
     y, mean, std = (v[chosen] for v in (quality.observed, quality.predicted, quality.std))
-    reach = _REACH * np.where(np.isfinite(std), std, 0.0)
+    low, high = quality.low[chosen], quality.high[chosen]
     surprise = quality.surprise[chosen]
-    both = Plot(y, np.concatenate([mean - reach, mean + reach, y]), ("observed", "predicted"))
+    both = Plot(y, np.concatenate([low, high, y]), ("observed", "predicted"))
     ends = np.array([max(both.x.low, both.y.low), min(both.x.high, both.y.high)])
     both.line(ends, ends, "dashed")
-    both.spans(y, mean - reach, mean + reach)
+    both.spans(y, low, high)
     both.points(y, mean)
     limit = max(3.0, min(float(np.abs(surprise).max(initial=0.0)), 10.0))
     errors = Plot(mean, [-limit, limit], ("predicted", "error / standard deviation"))
     across = np.array([errors.x.low, errors.x.high])
     errors.line(across, np.zeros(2), "solid")
-    for side in (-_REACH, _REACH):
+    for side in (-_USUAL, _USUAL):
         errors.line(across, np.full(2, side), "dashed")
     errors.points(mean, np.clip(surprise, -limit, limit))
-    few = "" if len(chosen) == quality.n else f" A random {len(chosen)} of {quality.n} are drawn."
     clipped = " Larger errors stand at the edge." if np.abs(surprise).max() > limit else ""
     pictures = [
         figure(
             f"{key}-fit",
             both.svg("Predicted against observed values of held-out rows"),
             Html(
-                f"<b>Predicted against observed</b> {title}, with bars of two standard deviations. "
-                f"The dashed line is a perfect prediction.{few}"
+                f"<b>Predicted against observed</b> {title}, with intervals of {percent(0.95, 0)}. "
+                f"The dashed line is a perfect prediction."
+                f"{_drawn(len(chosen), quality.n)}"
             ),
             f"{key}-rows",
         ),
@@ -195,13 +196,14 @@ def calibration(key: str, title: Html, quality: NumberQuality) -> tuple[Html, Ht
     plot.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "dashed")
     plot.line(levels, shares, "solid")
     plot.points(levels, shares)
+    counts = " Intervals of counts hold at least what they state." if quality.discrete else ""
     picture = figure(
         f"{key}-calibration",
         plot.svg("Share of held-out rows inside intervals of stated probability"),
         Html(
             f"<b>Calibration of intervals</b> of {title}: the share of held-out rows inside "
             "intervals of a stated probability. Points below the dashed line mean error bars that "
-            "are too small; the band is what chance allows."
+            f"are too small; the band is what chance allows.{counts}"
         ),
         f"{key}-intervals",
     )
@@ -249,8 +251,8 @@ def reliability_diagram(quality: ClassQuality) -> tuple[Html, Html]:
         plot.svg("Share of held-out rows against the probability that was stated"),
         Html(
             f"<b>Reliability</b>: {what} against how often it was right, in ten bins. Bars are "
-            "95 % intervals of the share, larger points hold more rows, and the dashed line is "
-            "perfect."
+            f"{percent(0.95, 0)} intervals of the share, larger points hold more rows, and the "
+            "dashed line is perfect."
         ),
         "reliability-bins",
     )
@@ -269,7 +271,7 @@ def reliability_diagram(quality: ClassQuality) -> tuple[Html, Html]:
         Column("rows"),
         Column("stated on average"),
         Column("found"),
-        Column("95 % interval"),
+        Column(f"{percent(0.95, 0)} interval"),
     ]
     numbers = table(
         "reliability-bins",
@@ -352,11 +354,11 @@ def evidence_path(given: Subject) -> tuple[Html, Html] | None:
     Returns
     -------
     (picture, table) or None
-        None where the trace is not known, as of a loaded model.
+        None where the trace is not known, as of a loaded model, or a few steps long.
     """
     solution = getattr(given.model, "solution_", None)
     trace = [line for line in getattr(solution, "trace", ()) if np.isfinite(line.objective)]
-    if solution is None or len(trace) < 2:
+    if solution is None or len(trace) < _FEWEST_STEPS:
         return None
     steps = np.unique(np.linspace(0, len(trace) - 1, min(_STEPS, len(trace))).round().astype(int))
     # Solvers see targets in a unit of their own, which shifts the objective by a constant.
@@ -419,9 +421,9 @@ def curve(given: Subject, quality: NumberQuality | None) -> Html | None:
     if at is None:
         return None
     model = given.model
-    mean, std = (np.ravel(values) for values in model.predict(at[:, None], return_std=True))
-    reach = _REACH * np.where(np.isfinite(std), std, 0.0)
-    shown = [mean - reach, mean + reach]
+    mean = np.ravel(model.predict(at[:, None]))
+    low, high = map(np.ravel, interval(model.predict_distribution(at[:, None]), mean))
+    shown = [low, high]
     held_out, training = given.held_out, given.training
     chosen = drawn_rows(quality.n) if quality is not None else np.empty(0, dtype=np.intp)
     if quality is not None:
@@ -432,20 +434,20 @@ def curve(given: Subject, quality: NumberQuality | None) -> Html | None:
         old = _column(training.X, some), training.y[some, 0]
         shown.append(old[1])
     plot = Plot(at, np.concatenate(shown), (cut(given.feature_names[0], 40), "target"))
-    plot.band(at, mean - reach, mean + reach)
-    plot.line(at, mean, "solid")
-    said = "The line is the mean, the band two standard deviations, noise included."
+    plot.band(at, low, high)
+    said = f"The line is the mean, the band intervals of {percent(0.95, 0)}, noise included."
     if old is not None:
         plot.crosses(*old)
         said += " Crosses are training rows."
+    if quality is not None and held_out is not None:
+        plot.points(_column(held_out.X, chosen), quality.observed[chosen])
+        said += f" Points are held-out rows.{_drawn(len(chosen), quality.n)}"
+    plot.line(at, mean, "solid")
     vectors = getattr(model, "relevance_vectors_", None)
     if isinstance(vectors, np.ndarray) and len(vectors):
         inside = vectors[(vectors[:, 0] >= plot.x.low) & (vectors[:, 0] <= plot.x.high), 0]
         plot.points(inside, np.ravel(model.predict(inside[:, None])), "rings", radius=6)
         said += " Rings are the kernels kept."
-    if quality is not None and held_out is not None:
-        plot.points(_column(held_out.X, chosen), quality.observed[chosen])
-        said += " Points are held-out rows."
     title = name(given.target_names[0], 40)
     return figure(
         "curve",
@@ -474,6 +476,10 @@ def _positions(given: Subject) -> FloatArray | None:
     # Wavelets and operators are known at their own positions alone.
     found = np.unique(places)
     return found[drawn_rows(len(found))] if len(found) > 1 else None
+
+
+def _drawn(chosen: int, n: int) -> str:
+    return "" if chosen == n else f" A random {chosen} of {n} are drawn."
 
 
 def _column(X: Any, rows: IndexArray | None = None) -> FloatArray:

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "Html",
+    "bare",
     "cut",
     "joined",
     "listed",
@@ -146,7 +147,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def percent(share: float, decimals: int = 1) -> str:
-    """Write a share as a percentage.
+    r"""Write a share as a percentage.
 
     Parameters
     ----------
@@ -158,14 +159,35 @@ def percent(share: float, decimals: int = 1) -> str:
     Returns
     -------
     str
-        Such as "93.5 %".
+        Such as "93.5 %", with a space that no line breaks at.
 
     Examples
     --------
     >>> percent(0.9351), percent(0.5, 0)
-    ('93.5 %', '50 %')
+    ('93.5\xa0%', '50\xa0%')
     """
-    return f"{100 * share:.{decimals}f} %"
+    return f"{100 * share:.{decimals}f}\N{NO-BREAK SPACE}%"
+
+
+def bare(content: Html) -> str:
+    """Take the elements away, for where there is no browser.
+
+    Parameters
+    ----------
+    content : Html
+        Sentences.
+
+    Returns
+    -------
+    str
+        Plain text.
+
+    Examples
+    --------
+    >>> bare(Html("a <bdi>&lt;b&gt;</bdi>"))
+    'a <b>'
+    """
+    return html.unescape(re.sub("<[^>]*>", "", content))
 
 
 def tag(kind: str, *content: str, **attributes: Any) -> Html:

@@ -26,6 +26,9 @@ class NumberQuality:
     observed: FloatArray  # (n,)
     predicted: FloatArray  # (n,)
     std: FloatArray  # (n,)
+    low: FloatArray  # (n,) ends of intervals of 95 %
+    high: FloatArray  # (n,)
+    discrete: bool  # counts, whose intervals hold at least what they state
     rmse: float
     mae: float
     naive: float  # RMSE of the mean of the observed
@@ -114,24 +117,50 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
     mean, std = (np.reshape(values, y.shape) for values in (mean, std))
     density = _log_density(found, y)
     inside = {level: _inside(found, y, level) for level in {*LEVELS, *_CURVE}}
+    low, high = (np.reshape(end, y.shape) for end in interval(found, mean))
     return [
         _one_target(
             y[:, t],
             mean[:, t],
-            std[:, t],
             None if density is None else density[:, t],
             {level: float(hit[:, t].mean()) for level, hit in inside.items() if hit is not None},
+            std=std[:, t],
+            low=low[:, t],
+            high=high[:, t],
+            discrete=hasattr(found, "logpmf"),
         )
         for t in range(y.shape[1])
     ]
 
 
+def interval(found: Any, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Intervals of 95 % of a distribution.
+
+    Parameters
+    ----------
+    found : distribution
+        Of a likelihood, perhaps the user's own, which need not have intervals.
+    mean : ndarray
+        Its means, or what is nearest to them.
+
+    Returns
+    -------
+    low, high : ndarray
+        Ends; two standard deviations about the mean where it has none.
+    """
+    if hasattr(found, "interval"):
+        low, high = found.interval(0.95)
+        return low, high
+    reach = 2.0 * np.reshape(found.std, mean.shape)
+    return mean - reach, mean + reach
+
+
 def _one_target(
     observed: FloatArray,
     predicted: FloatArray,
-    std: FloatArray,
     density: FloatArray | None,
     coverage: dict[float, float],
+    **given: Any,
 ) -> NumberQuality:
     unit = max(float(np.abs(observed).max()), float(np.abs(predicted).max()), 1e-290)
     error, spread = (observed - predicted) / unit, (observed - observed.mean()) / unit
@@ -140,7 +169,7 @@ def _one_target(
     return NumberQuality(
         observed=observed,
         predicted=predicted,
-        std=std,
+        **given,
         rmse=unit * math.sqrt(float(np.mean(error**2))),
         mae=unit * float(np.mean(np.abs(error))),
         naive=unit * math.sqrt(total / len(observed)),

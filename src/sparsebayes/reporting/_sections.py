@@ -120,12 +120,13 @@ def _target_figures(quality: NumberQuality) -> Html:
                 "In nats for each row; higher is better. It judges error bars too.",
             )
         )
+    least = "at least " if quality.discrete else ""
     for level, share in quality.coverage.items():
         items.append(
             (
                 f"Inside {percent(level, 0)} intervals",
                 percent(share),
-                f"Of {quality.n} rows; {percent(level, 0)} is right.",
+                f"Of {quality.n} rows; {least}{percent(level, 0)} is right.",
             )
         )
     return figures(items)
@@ -261,6 +262,8 @@ def atoms(given: Subject) -> Section:
     if not listing:
         return Section("atoms", "Atoms kept", paragraph("The model keeps no atoms."))
     several = "" if given.gaussian else " Weights are those of the latent function."
+    if given.classifies and len(given.model.classes_) > 2:
+        several = " Each class has such a latent function, with weights of its own."
     said = (
         "The function is an intercept plus the sum of weights times atoms."
         f"{several} The standard error is how uncertain a weight is; the prior variance is what "
@@ -298,12 +301,10 @@ def certainty(given: Subject) -> Section:
         paragraph(*_facts.about_certificate(given)),
     ]
     path = _figures.evidence_path(given)
-    if path is None:
+    if path is None and not hasattr(given.model, "solution_"):
         parts.append(
             paragraph("The path of the fit is not known, as of every model that was loaded.")
-            if not hasattr(given.model, "solution_")
-            else Html("")
         )
-    else:
+    elif path is not None:
         parts += [_figures.in_pairs(path[:1]), path[1]]
     return Section("certainty", "Noise, evidence, certificate", joined(parts))

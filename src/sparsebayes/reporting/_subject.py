@@ -1,7 +1,7 @@
 """What a report is about: the model, and the rows that it was and was not fitted to, checked."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.latent_posterior import LatentPosterior
 
 FloatArray = NDArray[np.float64]
+
+UNNAMED = "the target"
 
 __all__ = ["Rows", "Subject", "subject"]
 
@@ -67,7 +69,9 @@ class Subject:
         return not isinstance(self.model.posterior_, LatentPosterior)
 
 
-def subject(model: Any, X_test: Any, y_test: Any, training: Any, target_names: Any) -> Subject:
+def subject(
+    model: Any, X_test: Any, y_test: Any, training: Any, target_names: Any, row_names: Any = None
+) -> Subject:
     """Check what a report is to be about.
 
     Parameters
@@ -80,6 +84,8 @@ def subject(model: Any, X_test: Any, y_test: Any, training: Any, target_names: A
         Those that it was fitted to.
     target_names : str, iterable of str or None
         Names of the targets.
+    row_names : sequence or None, default=None
+        What the rows of X_test are called.
 
     Returns
     -------
@@ -100,6 +106,11 @@ def subject(model: Any, X_test: Any, y_test: Any, training: Any, target_names: A
     if X_test is None and y_test is not None:
         raise ValueError("y_test was given without X_test: give both, or neither.")
     held_out = None if X_test is None else _rows(model, last, X_test, y_test, "test")
+    if held_out is not None and row_names is not None:
+        labels = list(row_names)
+        if len(labels) != held_out.n:
+            raise ValueError(f"row_names has {len(labels)} names, but X_test {held_out.n} rows.")
+        held_out = replace(held_out, labels=labels)
     return Subject(
         model=_nameless(last),
         steps=_steps(model),
@@ -205,7 +216,7 @@ def _target_names(last: Any, given: Any, y: Any) -> list[str]:
         return [str(column) for column in columns]
     title = getattr(y, "name", None)
     if count == 1:
-        return ["the target" if title is None else str(title)]
+        return [UNNAMED if title is None else str(title)]
     return [f"target {place}" for place in range(count)]
 
 

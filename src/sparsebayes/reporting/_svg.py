@@ -1,6 +1,7 @@
 """Pictures as SVG: two axes, marks whose text stands in a table, and no size of their own."""
 
 import math
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,9 +16,10 @@ __all__ = ["Plot", "Scale", "bars", "ticks"]
 
 # In units of the picture: a phone shows one unit as 0.8 pixels, a desk at most as 1.3.
 _WIDTH, _HEIGHT = 440.0, 310.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 14.0, 14.0, 46.0
+_RIGHT, _TOP, _BOTTOM = 14.0, 14.0, 46.0
+_LETTER = 8.0  # width of a digit
 _BAR, _NAMES = 22.0, 150.0  # height of a bar, width of the names beside them
-_LETTERS = 20  # characters of a name that fit there
+_LETTERS = 17  # characters of a name that fit there
 
 
 def ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -68,8 +70,8 @@ class Scale:
 
     def __init__(self, values: ArrayLike, ends: tuple[float, float], margin: float = 0.04) -> None:
         found = np.asarray(values, dtype=np.float64)
-        # Beyond 1e150 differences of values overflow.
-        found = found[np.abs(found) < 1e150]
+        # Beyond 1e307 differences of values overflow.
+        found = found[np.abs(found) < 1e307]
         low, high = (float(found.min()), float(found.max())) if found.size else (0.0, 1.0)
         if high - low <= 1e-12 * max(abs(low), abs(high), 1e-290):
             room = 0.5 * max(abs(low), 1e-290) if low else 0.5
@@ -104,8 +106,9 @@ class Plot:
     def __init__(
         self, x: ArrayLike, y: ArrayLike, labels: tuple[str, str], *, margin: float = 0.04
     ) -> None:
-        self.x = Scale(x, (_LEFT, _WIDTH - _RIGHT), margin)
         self.y = Scale(y, (_HEIGHT - _BOTTOM, _TOP), margin)
+        longest = max((len(written) for _, written in _numbered(self.y)), default=1)
+        self.x = Scale(x, (32.0 + _LETTER * longest, _WIDTH - _RIGHT), margin)
         self._parts: list[Html] = [*self._axes(labels)]
 
     def line(self, x: FloatArray, y: FloatArray, kind: str) -> None:
@@ -164,14 +167,14 @@ class Plot:
     def _axes(self, labels: tuple[str, str]) -> Iterable[Html]:
         left, right = self.x.ends
         bottom, top = self.y.ends
-        for value in ticks(self.x.low, self.x.high, 6):
+        for value, written in _numbered(self.x):
             place = _at(self.x(value))
             yield tag("line", x1=place, x2=place, y1=_at(top), y2=_at(bottom), class_="grid")
-            yield _label(number(value, 6), place, bottom + 17, "middle")
-        for value in ticks(self.y.low, self.y.high, 6):
+            yield _label(written, place, bottom + 17, "middle")
+        for value, written in _numbered(self.y):
             place = _at(self.y(value))
             yield tag("line", x1=_at(left), x2=_at(right), y1=place, y2=place, class_="grid")
-            yield _label(number(value, 6), left - 7, float(place) + 4.5, "end")
+            yield _label(written, left - 7, float(place) + 4.5, "end")
         yield _label(labels[0], 0.5 * (left + right), bottom + 38, "middle", "axis")
         middle = _at(0.5 * (top + bottom))
         turn = f"translate(14 {middle}) rotate(-90)"
@@ -203,12 +206,28 @@ def bars(names: Sequence[str], shares: Sequence[float], label: str, *, ends: Any
     for row, (title, share) in enumerate(zip(names, shares, strict=True)):
         y = 6 + row * _BAR
         width = max(room * share / largest, 1.0)
-        parts.append(_label(cut(title, _LETTERS), _NAMES - 8, y + 14, "end"))
+        parts.append(_label(cut(title, _fitting(title)), _NAMES - 8, y + 14, "end"))
         marks.append(tag("rect", x=_at(_NAMES), y=_at(y + 2), width=_at(width), height=_at(16)))
         if ends is not None:
             parts.append(_label(ends[row], _NAMES + width + 6, y + 14, "start"))
     parts.append(tag("g", *marks, class_="bars marks"))
     return _svg(label, 12 + _BAR * len(names), parts)
+
+
+def _numbered(scale: Scale) -> list[tuple[float, str]]:
+    """Round numbers of an axis, with as many digits as tell them apart."""
+    values = ticks(scale.low, scale.high)
+    for digits in range(6, 13):
+        written = [number(value, digits) for value in values]
+        if len(set(written)) == len(values):
+            break
+    return list(zip(values, written, strict=True))
+
+
+def _fitting(title: str) -> int:
+    """Characters of a name that fit beside a bar; those of some scripts are twice as wide."""
+    wide = sum(unicodedata.east_asian_width(letter) in "FW" for letter in title[:_LETTERS])
+    return _LETTERS if wide == 0 else _LETTERS // 2
 
 
 def _svg(label: str, height: float, parts: Iterable[Html]) -> Html:

@@ -33,6 +33,7 @@ def table(
     *,
     sorted_by: int | None = None,
     folded: str = "",
+    tall: bool = False,
 ) -> Html:
     """Make a table that scrolls by itself where the page is narrow.
 
@@ -50,6 +51,8 @@ def table(
         Column by which the rows are sorted already, the largest first.
     folded : str, default=""
         What to unfold for it; nothing shows the table at once.
+    tall : bool, default=False
+        Whether it has many rows, and scrolls in a window of its own.
 
     Returns
     -------
@@ -82,25 +85,26 @@ def table(
         )
         for row in rows
     )
+    # A caption of the table itself would scroll away with it.
+    title = f"{key}-caption"
     whole = tag(
         "table",
-        tag("caption", caption, id=f"{key}-caption"),
         tag("thead", tag("tr", heads)),
         tag("tbody", body),
         id=key,
         class_="sortable",
+        aria_labelledby=title,
     )
     region = tag(
         "div",
         whole,
-        class_="scroll",
+        class_="scroll tall" if tall else "scroll",
         role="region",
         tabindex=0,
-        aria_labelledby=f"{key}-caption",
+        aria_labelledby=title,
     )
-    if not folded:
-        return region
-    return tag("details", tag("summary", folded), region)
+    labeled = joined([tag("p", caption, id=title, class_="caption"), region])
+    return tag("details", tag("summary", folded), labeled) if folded else labeled
 
 
 def figures(items: Iterable[tuple[str, str, str]]) -> Html:

@@ -1,7 +1,7 @@
 """A report of a fitted model: what it is, how good, and what to watch out for, in one file."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,10 +9,10 @@ import sparsebayes
 from sparsebayes._files import atomic_write, check_place
 from sparsebayes.reporting import _facts, _sections
 from sparsebayes.reporting._cautions import cautions
-from sparsebayes.reporting._html import paragraph
+from sparsebayes.reporting._html import bare, paragraph
 from sparsebayes.reporting._page import Section, framed, page
 from sparsebayes.reporting._quality import judge_classes, judge_numbers
-from sparsebayes.reporting._subject import Subject, subject
+from sparsebayes.reporting._subject import UNNAMED, Subject, subject
 
 __all__ = ["Report", "make_report"]
 
@@ -26,6 +26,8 @@ class Report:
         The document.
     title : str
         Its title.
+    warnings : sequence of str, default=()
+        What the report warns of, as plain sentences.
 
     Examples
     --------
@@ -37,9 +39,10 @@ class Report:
     ('Sinc', True)
     """
 
-    def __init__(self, html: str, title: str) -> None:
+    def __init__(self, html: str, title: str, warnings: Sequence[str] = ()) -> None:
         self.html = html
         self.title = title
+        self.warnings = tuple(warnings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the document to a file, whole or not at all.
@@ -69,6 +72,7 @@ def make_report(
     notes: Iterable[str] = (),
     target_names: Any = None,
     training: Any = None,
+    row_names: Sequence[Any] | None = None,
 ) -> Report:
     """Report what was fitted, how good it is on held-out data, and what to watch out for.
 
@@ -90,6 +94,9 @@ def make_report(
         The data that the model was fitted to. Then the report also says how many they are, and
         which held-out rows lie outside. Kernel regressions that were fitted in this process know
         theirs.
+    row_names : sequence of length n_samples or None, default=None
+        What the rows of X_test are called; by default the index of a data frame, else numbers from
+        0.
 
     Returns
     -------
@@ -106,7 +113,9 @@ def make_report(
     >>> "Confusion table" in report.html
     True
     """
-    given = subject(model, X_test, y_test, training, target_names)
+    given = subject(model, X_test, y_test, training, target_names, row_names)
+    if not isinstance(notes, Iterable):
+        raise TypeError(f"notes must be sentences, got {type(notes).__name__}.")
     remarks = [notes] if isinstance(notes, str) else [str(note) for note in notes]
     heading = _title(given) if title is None else str(title)
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -116,10 +125,12 @@ def make_report(
     footer = paragraph(
         "This file is complete in itself and loads nothing. Numbers are rounded to four digits."
     )
-    return Report(page(heading, lead, _all_sections(given, remarks), footer), heading)
+    sections, warned = _all_sections(given, remarks)
+    return Report(page(heading, lead, sections, footer), heading, warned)
 
 
-def _all_sections(given: Subject, notes: list[str]) -> list[Section]:
+def _all_sections(given: Subject, notes: list[str]) -> tuple[list[Section], list[str]]:
+    """The parts of the report, and what it warns of."""
     rows = given.held_out
     numbers, classes = [], None
     if rows is None or rows.y is None:
@@ -130,16 +141,21 @@ def _all_sections(given: Subject, notes: list[str]) -> list[Section]:
     else:
         numbers = judge_numbers(given.model, rows.X, rows.y)
         quality = _sections.numbers_held_out(given, numbers, rows)
-    return [
+    warned = cautions(given, numbers, classes)
+    parts = [
         _sections.fitted(given, notes),
-        _sections.caution_list(cautions(given, numbers, classes)),
+        _sections.caution_list(warned),
         quality,
         _sections.atoms(given),
         _sections.certainty(given),
         Section("settings-list", "Settings", _facts.settings(given)),
     ]
+    return parts, [bare(sentence) for sentence in warned]
 
 
 def _title(given: Subject) -> str:
-    kind = "Classification" if given.classifies else "Regression"
-    return f"{kind} of {', '.join(given.target_names[:3])}"
+    task = "classification" if given.classifies else "regression"
+    kind = f"{task} by {type(given.model).__name__}"
+    if given.target_names == [UNNAMED]:
+        return f"A {kind}"
+    return f"{', '.join(given.target_names[:3])}: a {kind}"
