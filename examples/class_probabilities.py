@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsebayes import RVC
 from sparsebayes.datasets import mixtures
+from sparsebayes.plotting import DecisionDisplay, ReliabilityDisplay
 
 # %%
 # A fit of 500 rows. No further parameter is searched for.
@@ -38,21 +39,9 @@ for low in (0.0, 0.2, 0.4, 0.6, 0.8):
     print(f"class 1 in {seen:.0%} of {rows.sum():4d} rows where {said:.0%} was predicted")
 
 # %%
-# The probability of class 1 at every place, and the relevance vectors as rings.
+# The probability of class 1 at every place, with the relevance vectors as rings; and how often it
+# came true.
 
-(left, bottom), (right, top) = data.X.min(axis=0) - 0.2, data.X.max(axis=0) + 0.2
-x1, x2 = np.meshgrid(np.linspace(left, right, 160), np.linspace(bottom, top, 120))
-surface = model.predict_proba(np.stack([x1.ravel(), x2.ravel()], axis=1))[:, 1].reshape(x1.shape)
-figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-shown = axes.contourf(x1, x2, surface, np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7)
-axes.contour(x1, x2, surface, [0.5], colors="black", linewidths=1)
-for label, marker in (0, "o"), (1, "^"):
-    rows = data.X[data.y == label]
-    axes.plot(*rows.T, marker, color="0.2", markersize=5, mew=0, label=f"class {label}")
-vectors = model.relevance_vectors_
-ring = {"markersize": 13, "markerfacecolor": "none", "markeredgecolor": "black", "mew": 2}
-axes.plot(*vectors.T, "o", **ring, label=f"{len(vectors)} relevance vectors")
-axes.set_aspect("equal")
-axes.legend(loc="lower left", fontsize="small")
-figure.colorbar(shown, label="probability of class 1")
+DecisionDisplay.from_estimator(model, data.X, data.y)
+ReliabilityDisplay.from_estimator(model, new.X, new.y)
 plt.show()

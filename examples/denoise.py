@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sparsebayes import denoise
+from sparsebayes.plotting import SignalDisplay
 
 # %%
 # The truth is made of the waves P, Q, R, S and T of each beat: time in seconds, width, and height
@@ -54,11 +55,7 @@ for prior in ("aic", "bic", "ric"):
 # The first three seconds.
 
 _, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-low, high = found.signal - 2 * found.std, found.signal + 2 * found.std
-axes.plot(time, noisy, ".", color="0.7", markersize=3, label="data")
-axes.fill_between(time, low, high, color="#0072b2", alpha=0.3, lw=0, label="two deviations")
-axes.plot(time, found.signal, color="#0072b2", linewidth=1.2, label="denoised")
-axes.plot(time, truth, "--", color="black", linewidth=0.8, label="truth")
-axes.set(xlim=(0, 3), ylim=(None, 1.6), xlabel="seconds", ylabel="millivolts")
-axes.legend(loc="upper right", fontsize="small", ncols=4, frameon=False)
+SignalDisplay.from_result(found, x=time, truth=truth, ax=axes)
+axes.set(xlim=(0, 3), ylim=(-0.6, 1.7), xlabel="seconds", ylabel="millivolts")
+axes.legend(loc="upper right", ncols=4, fontsize="small", frameon=False)
 plt.show()

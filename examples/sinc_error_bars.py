@@ -10,6 +10,7 @@ import numpy as np
 
 from sparsebayes import RVR
 from sparsebayes.datasets import sinc
+from sparsebayes.plotting import FitDisplay, ReliabilityDisplay
 
 # %%
 # Of 100 kernels, one on each sample, the fit keeps a few. It estimates the noise by itself, and the
@@ -34,17 +35,10 @@ for level in (0.5, 0.9, 0.99):
     print(f"{level:.0%} intervals hold {inside:.1%} of new observations")
 
 # %%
-# The same intervals in a picture.
+# Left: the fit, with bands of 95 % of targets and of the function alone. Right: the same
+# question as above at every level: a model that is right stays on the diagonal.
 
-x = np.sort(new.X, axis=0)
-forecast = model.predict_distribution(x)
-_, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
-for level, alpha in (0.99, 0.12), (0.9, 0.2), (0.5, 0.3):
-    low, high = forecast.interval(level)
-    band = {"color": "#0072b2", "alpha": alpha, "linewidth": 0, "label": f"{level:.0%} interval"}
-    axes.fill_between(x[:, 0], low, high, **band)
-axes.plot(x, forecast.mean, color="#0072b2", label="mean")
-axes.plot(data.X[:, 0], data.y, ".", color="0.4", label="data")
-axes.set(xlabel="x", ylabel="y")
-axes.legend(frameon=False)
+_, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+FitDisplay.from_estimator(model, data.X, data.y, truth=lambda x: np.sinc(x / np.pi), ax=left)
+ReliabilityDisplay.from_estimator(model, new.X, new.y, ax=right)
 plt.show()
