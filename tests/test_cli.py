@@ -248,22 +248,24 @@ def test_bad_columns(fails, tmp_path, data):
     fails("fit", data, "--target", "x", "y", "z", words=["no column is left"])
     twice = tmp_path / "twice.csv"
     twice.write_text("a,a,y\n1,2,3\n4,5,6\n")
-    fails("fit", twice, "--target", "y", words=[twice, "'a' appears more than once"])
+    strictly = ["--target", "y", "--strict"]
+    fails("fit", twice, *strictly, words=[twice, "'a' appears more than once"])
     index = tmp_path / "index.csv"
     pd.DataFrame({"a": [1.0, 2], "y": [1.0, 2]}).to_csv(index)
-    fails("fit", index, "--target", "y", words=[index, "column 1 has no name", "--drop"])
+    fails("fit", index, *strictly, words=[index, "column 1 has no name", "--drop"])
 
 
 def test_bad_values(fails, run, tmp_path, model):
     text = tmp_path / "text.csv"
     text.write_text("x,name,y\n1,2,3\n4,Anna,6\n")
-    fails("fit", text, "--target", "y", words=[text, "'name'", "row 2", "line 3", "'Anna'"])
-    assert run("fit", text, "--target", "y", "--drop", "name")[0] == 0
+    strictly = ["--target", "y", "--strict"]
+    fails("fit", text, *strictly, words=[text, "'name'", "row 2", "line 3", "'Anna'"])
+    assert run("fit", text, *strictly, "--drop", "name")[0] == 0
     gaps = tmp_path / "gaps.csv"
     gaps.write_text("x,y\n1,1\n,2\n,3\n4,4\n")
-    fails("fit", gaps, "--target", "y", words=[gaps, "'x' has 2 missing values", "row 2"])
-    fails("predict", model, gaps, words=[gaps, "'x' has 2 missing values"])
-    fails("fit", gaps, "--target", "x", words=["'x' has 2 missing values"])
+    fails("fit", gaps, *strictly, words=[gaps, "'x' has 2 missing values", "row 2"])
+    fails("predict", model, gaps, "--strict", words=[gaps, "'x' has 2 missing values"])
+    fails("fit", gaps, "--target", "x", "--strict", words=["'x' has 2 missing values"])
     one = tmp_path / "one.csv"
     one.write_text("x,y\n1,1\n")
     fails("fit", one, "--target", "y", words=[one, "1 row of data", "at least 2"])

@@ -95,7 +95,10 @@ def test_what_cannot_be_fitted(fails, run, folder, file, tmp_path):
     few.mkdir()
     fails("fit", few, "--target", "y", words=["no parquet file", few])
     fails("fit", folder, "--target", "why", words=[folder, "no column 'why'", "it has: a, b"])
-    fails("fit", folder, "--target", "y", words=["kind", "numbers", "part-0.parquet"])
+    words = ["kind", "numbers", "part-0.parquet"]
+    fails("fit", folder, "--target", "y", "--strict", words=words)
+    halves = ["--target", "y", "--test", 0.5]
+    fails("fit", folder, *halves, words=["--test splits a table in memory", "--test-file"])
     linear = ["--target", "y", "--drop", "kind", "z", "--kernel", "none"]
     fails("fit", folder, *linear, "--resume", words=["--resume", "--checkpoint"])
     fails("fit", folder, *linear, "--memory", "much", words=["memory", "'much'"])

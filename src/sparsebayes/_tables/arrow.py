@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsebayes._tables.numerals import Gathered, Mark, settled
-from sparsebayes._tables.table import Column, FloatArray, TableError, first_line, quoted
+from sparsebayes._tables.table import Column, FloatArray, TableError, first_line, listed, quoted
 from sparsebayes._tables.texts import Source
 
 __all__ = ["ArrowFile", "need_pyarrow"]
@@ -87,6 +87,21 @@ class ArrowFile:
 
         kind = self._schema.field(name).type
         return _is_text(kind) or bool(pa.types.is_boolean(kind))
+
+    def numeric(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those of these columns that are numbers by their type, and a sentence for the others."""
+        import pyarrow as pa
+
+        kinds = {name: self._schema.field(name).type for name in names}
+        dates = [name for name in names if pa.types.is_temporal(kinds[name])]
+        kept = [name for name in names if _is_numeric(kinds[name])]
+        text = [name for name in names if name not in kept and name not in dates]
+        said = [
+            f"{listed(some)} hold{'s' if len(some) == 1 else ''} {what}: left out"
+            for some, what in ((dates, "dates"), (text, "no numbers"))
+            if some
+        ]
+        return kept, said
 
     def columns(self, names: Sequence[str]) -> FloatArray:
         table = self._read(names)

@@ -37,6 +37,14 @@ def positive(text: str) -> float:
     return value
 
 
+def fraction(text: str) -> float:
+    """Take a number between zero and one."""
+    value = number_or_word(text)
+    if not (isinstance(value, float) and 0 < value < 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value
+
+
 def number_or_word(text: str) -> float | str:
     """Take a number, or else the word as it is."""
     try:

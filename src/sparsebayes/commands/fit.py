@@ -5,26 +5,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import sys
+import tempfile
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sparsebayes._console import counted, progress, say
 from sparsebayes.commands._options import (
     RawText,
     count,
+    fraction,
     number_or_word,
     numbers_or_word,
     positive,
     seed,
 )
 from sparsebayes.commands._summary import Summary, add_summary_options
+from sparsebayes.commands._tables import add_table_options, opened, refuse_overwriting, tell
 
 if TYPE_CHECKING:
-    from sparsebayes._tables import Table
-    from sparsebayes.rows.local import Source
+    from sparsebayes.commands._fit_data import Data
 
-_BLOCK_ROWS = 10_000
 _INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
 _LEARNED = ("evidence", "ard")
 _FEATURES_SHOWN = 6
@@ -42,15 +43,16 @@ examples:
       widths of the basis functions learned; tells which features matter
   sparsebayes fit iris.csv --target species --output iris.model
       classification, because the species are text
+  sparsebayes fit sales.csv --target price --test 0.2 --report sales.html
+      a fifth of the rows held out, and a report on them to be read in a browser
   sparsebayes fit flights --target delay --centers 2000 --checkpoint state
       a folder of parquet files, read in blocks; the same command with --resume
       goes on after an interruption
 
-DATA has a header line; every column but the targets is a feature unless
---features or --drop says otherwise. All of them must be numbers without gaps,
-but for a target of classes.
-Features are used as they are: bring them to similar scales first if a kernel
-is to compare them, or learn a scale for each with --gamma ard.
+Every column but the targets is a feature unless --features or --drop says
+otherwise. What cannot be used is left out, and a note on stderr says so: dates,
+text, constant columns, columns without most of their values, rows with gaps.
+With --strict each of these is an error.
 """
 
 
@@ -64,15 +66,18 @@ def add(commands: Any) -> None:
     """
     fit = commands.add_parser(
         "fit",
-        help="fit a model to a csv or parquet file, or a folder of parquet files",
+        help="fit a model to a table",
         description="Fit a sparse Bayesian regression or classification to the columns of\n"
-        "a csv or parquet file, or of a folder of parquet files.",
+        "a csv, tsv, parquet, feather or npy file, or of a folder of parquet files.",
         epilog=_EPILOG,
         formatter_class=RawText,
     )
     fit.add_argument(
-        "data", metavar="DATA", help="csv, tsv or parquet file, or folder of parquet files"
+        "data",
+        metavar="DATA",
+        help="csv, tsv, parquet, feather or npy file, folder of parquet files, or - for stdin",
     )
+    add_table_options(fit.add_argument_group("how DATA is read"))
     columns = fit.add_argument_group("columns")
     columns.add_argument(
         "--target", metavar="NAME", nargs="+", action="extend", required=True, help="to predict"
@@ -83,6 +88,14 @@ def add(commands: Any) -> None:
     columns.add_argument(
         "--drop", metavar="NAME", nargs="+", action="extend", default=[], help="to leave out"
     )
+    test = fit.add_argument_group("test")
+    test.add_argument(
+        "--test",
+        metavar="FRACTION",
+        type=fraction,
+        help="share of rows, drawn at random, that are held out to judge the model by",
+    )
+    test.add_argument("--test-file", metavar="FILE", help="table of rows to judge the model by")
     model = fit.add_argument_group("model")
     model.add_argument(
         "--task",
@@ -111,10 +124,18 @@ def add(commands: Any) -> None:
         "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
     )
     model.add_argument(
+        "--standardize",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="give each feature its own width, by its standard deviation (default: if they differ "
+        "by more than 10)",
+    )
+    model.add_argument(
         "--centers",
         metavar="NUMBER",
         type=count,
-        help="basis functions there are, at centers of clusters of rows (default: one at each row)",
+        help="basis functions there are, at centers of clusters of rows (default: one at each row "
+        "up to 5000 rows, 1000 for more, 200 for more than two classes)",
     )
     model.add_argument(
         "--prior",
@@ -135,7 +156,16 @@ def add(commands: Any) -> None:
         help="auto, working-set, sequential, sequential-random, sequential-cyclic, em or mackay "
         "(default: %(default)s)",
     )
-    model.add_argument("--seed", type=seed, help="makes random choices repeatable")
+    model.add_argument(
+        "--likelihood",
+        choices=("gaussian", "poisson"),
+        metavar="NAME",
+        default="gaussian",
+        help="of numbers: gaussian, or poisson for counts (default: %(default)s)",
+    )
+    model.add_argument(
+        "--seed", type=seed, default=0, help="of random choices (default: %(default)s)"
+    )
     large = fit.add_argument_group("large data")
     large.add_argument(
         "--memory",
@@ -151,7 +181,10 @@ def add(commands: Any) -> None:
     large.add_argument(
         "--resume", action="store_true", help="go on from the checkpoint if it is there"
     )
-    fit.add_argument("--output", metavar="MODEL", help="model file to write")
+    fit.add_argument("--output", metavar="MODEL", help="model file to write, or - for stdout")
+    fit.add_argument(
+        "--report", metavar="FILE", help="HTML file to write: what was fitted, and how good it is"
+    )
     add_summary_options(fit)
 
 
@@ -163,204 +196,156 @@ def run(arguments: argparse.Namespace) -> None:
     arguments : Namespace
         From the parser.
     """
-    from sparsebayes import _tables
+    _check(arguments)
+    from sparsebayes.commands._fit_data import gathered
+    from sparsebayes.commands._fit_model import estimator_for
 
-    if arguments.output is not None:
-        _tables.check_folder(arguments.output)
-    if arguments.resume and arguments.checkpoint is None:
-        raise _tables.TableError("--resume goes on from a checkpoint: name it with --checkpoint")
-    table = _tables.open_table(arguments.data, folders=True)
-    targets = arguments.target
-    features = _features(table, targets, arguments.features, arguments.drop)
-    classify = _is_classification(arguments, table)
-    blocks = _tables.is_parquet(arguments.data) and (arguments.memory or arguments.checkpoint)
-    gather = _in_blocks if blocks or os.path.isdir(arguments.data) else _in_memory
-    data = gather(table, features, targets, classify)
-    if data.rows < 2:
-        raise _tables.TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
-
-    import numpy as np
-
-    from sparsebayes import persistence
-
-    model = _classifier(arguments) if classify else _regressor(arguments)
+    data = gathered(arguments)
+    model = estimator_for(arguments, data)
+    tell(data.notes, quiet=arguments.quiet)
+    for warning in data.warnings:
+        say(f"warning: {warning}")
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress(interval=_INTERVAL):
         model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
     vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
-    score = data.score(model)
-    # As after fitting a data frame: whoever loads the model can check a frame against them.
-    model.feature_names_in_ = np.array(features, dtype=object)
-    if arguments.output is not None:
-        persistence.save(model, arguments.output, target_names=tuple(targets))
-    found = Summary(
-        f"{' and '.join(targets)} from {counted(len(features), 'feature')} of {table.path}"
+    tested = _tested(arguments, data, model)
+    found = Summary(_title(data))
+    found.facts(
+        data=data.table.path, target=data.targets, features=data.features, seed=arguments.seed
     )
-    found.facts(data=table.path, target=targets, features=features)
-    size = len(features) if arguments.kernel == "none" else arguments.centers or data.rows
-    summarize(found, model, min(size, data.rows) if arguments.kernel != "none" else size)
-    found.line("rows", f"{data.rows}", rows=data.rows)
-    kind = "accuracy" if classify else "R2"
-    found.line("fit", f"{kind} {score:.4f} on these rows", **{kind.lower(): score})
+    task = "classification" if data.classes else "regression"
+    kind = "counts" if arguments.likelihood == "poisson" else "numbers"
+    found.line("task", f"{task} of {'classes' if data.classes else kind}", task=task)
+    # As after fitting a data frame: whoever loads the model can check a frame against them.
+    import numpy as np
+
+    score = data.score(model) if data.test is None else None
+    model.feature_names_in_ = np.array(data.features, dtype=object)
+    summarize(found, model, _size(arguments, model, data))
+    _show_quality(found, data, score, tested)
     found.line("time", f"{seconds:.3f} s", seconds=seconds)
+    _write(arguments, data, model)
     saved = arguments.output or "not saved; give --output MODEL to predict with it"
-    found.line("model", saved, model=arguments.output)
+    found.line("model", "stdout" if saved == "-" else saved, model=arguments.output)
+    if arguments.report is not None:
+        found.line("report", arguments.report, report=arguments.report)
+    found.facts(notes=data.notes, warnings=data.warnings)
     found.show(arguments)
 
 
-class _Data(NamedTuple):
-    """What an estimator is fitted to."""
-
-    X: Any
-    y: Any
-    rows: int
-    score: Callable[[Any], float]  # of a fitted estimator, on these rows
-
-
-def _in_memory(table: Table, features: list[str], targets: list[str], classify: bool) -> _Data:
+def _check(arguments: argparse.Namespace) -> None:
+    """Refuse what cannot be done before any work."""
     from sparsebayes import _tables
 
-    if classify:
-        X, y = _tables.read_numbers(table, features), _tables.read_labels(table, targets[0])
-    else:
-        values = _tables.read_numbers(table, features + targets)
-        X, y = values[:, : len(features)], values[:, len(features) :]
-        if len(targets) == 1:
-            y = y[:, 0]
-    return _Data(X, y, len(X), lambda model: float(model.score(X, y)))
+    if arguments.report == "-":
+        raise _tables.TableError("--report writes a file, not to stdout: name one")
+    for path in arguments.output, arguments.report:
+        if path is not None and path != "-":
+            _tables.check_folder(path)
+            refuse_overwriting(path, arguments.data, arguments.test_file)
+    if arguments.output is not None and arguments.output == arguments.report:
+        raise _tables.TableError(f"{arguments.output}: named by both --output and --report")
+    if arguments.resume and arguments.checkpoint is None:
+        raise _tables.TableError("--resume goes on from a checkpoint: name it with --checkpoint")
+    if arguments.test and arguments.test_file is not None:
+        raise _tables.TableError("--test and --test-file: give one of them")
+    if arguments.data == arguments.test_file == "-":
+        raise _tables.TableError("stdin can be read once: DATA and --test-file are both -")
 
 
-def _in_blocks(table: Table, features: list[str], targets: list[str], classify: bool) -> _Data:
-    from sparsebayes.rows import Parquet, open_source
-
-    files = Parquet(table.path, columns=features)
-    target = targets[0] if len(targets) == 1 else targets
-    source = open_source(files, target, numeric_y=not classify)
-    return _Data(files, target, int(source.n_rows or 0), lambda model: _score(model, source))
+def _title(data: Data) -> str:
+    features = counted(len(data.features), "feature")
+    return f"{' and '.join(data.targets)} from {features} of {data.table.path}"
 
 
-def _score(model: Any, source: Source) -> float:
-    """What ``model.score`` would be if all rows were in memory."""
+def _size(arguments: argparse.Namespace, model: Any, data: Data) -> int:
+    """How many atoms there were to choose from."""
     import numpy as np
 
-    hits, n = 0, 0
-    shift: Any = None
-    error = total = squares = np.zeros(1)
-    for block in source.chunks(_BLOCK_ROWS):
-        n += block.n
-        predicted = model.predict(block.X)
-        if hasattr(model, "classes_"):
-            hits += int((predicted == block.y).sum())
-            continue
-        y = block.y.reshape(block.n, -1)
-        shift = y.mean(axis=0) if shift is None else shift  # squares about it do not cancel
-        error = error + ((y - predicted.reshape(y.shape)) ** 2).sum(axis=0)
-        total = total + (y - shift).sum(axis=0)
-        squares = squares + ((y - shift) ** 2).sum(axis=0)
-    if shift is None:
-        return hits / n
-    spread = squares - total**2 / n
-    known = spread > 0
-    of_each = np.where(known, 1.0 - error / np.where(known, spread, 1.0), error == 0)
-    return float(of_each.mean())
-
-
-def _features(
-    table: Table, targets: list[str], features: list[str] | None, drop: list[str]
-) -> list[str]:
-    from sparsebayes._tables import TableError, suggestion
-
-    for option, names in ("--target", targets), ("--features", features or []), ("--drop", drop):
-        for name in names:
-            if name not in table.names:
-                hint = suggestion(name, table.names)
-                raise TableError(f"{table.path}: {option}: no column {name!r}{hint}")
-            if names.count(name) > 1:
-                raise TableError(f"{option} names column {name!r} twice")
-    for name in features or []:
-        if name in targets or name in drop:
-            other = "--target" if name in targets else "--drop"
-            raise TableError(f"column {name!r} is named by both --features and {other}")
-    chosen = features or [name for name in table.names if name not in targets and name not in drop]
-    if not chosen:
-        raise TableError(f"{table.path}: no column is left to predict from")
-    if "" in chosen:
-        place = table.names.index("") + 1
-        raise TableError(
-            f'{table.path}: column {place} has no name: name it, or leave it out with --drop ""'
-        )
-    return chosen
-
-
-def _is_classification(arguments: argparse.Namespace, table: Table) -> bool:
-    """What to do with the target: what was asked for, or classes if it is text."""
-    from sparsebayes._tables import TableError
-
-    task, targets = arguments.task, arguments.target
-    if task == "regression" or (task == "auto" and len(targets) > 1):
-        return False
-    if task == "auto":
-        if not table.is_text(targets[0]):
-            return False
-        if not arguments.quiet:
-            say(f"note: {targets[0]!r} is text, so its values are taken for classes")
-    if len(targets) > 1:
-        raise TableError("--task classification takes one --target")
-    if arguments.noise_variance is not None:
-        raise TableError("--noise-variance is for regression, and the target is one of classes")
-    return True
-
-
-def _regressor(arguments: argparse.Namespace) -> Any:
-    from sparsebayes import RVR, SparseBayesRegressor
-
-    common = _common(arguments) | {"noise_variance": arguments.noise_variance}
     if arguments.kernel == "none":
-        _refuse_kernels(arguments)
-        return SparseBayesRegressor("linear", **common)
-    return RVR(arguments.kernel, **_of_kernel(arguments), **common)
+        return len(data.features)
+    if model.centers is None:
+        return data.rows
+    return min(data.rows, model.centers if np.ndim(model.centers) == 0 else len(model.centers))
 
 
-def _classifier(arguments: argparse.Namespace) -> Any:
-    from sparsebayes import RVC, SparseBayesClassifier
+def _tested(arguments: argparse.Namespace, data: Data, model: Any) -> dict[str, Any] | None:
+    """How good the model is on rows that it has not seen."""
+    if arguments.test_file is not None:
+        import numpy as np
 
-    common = _common(arguments)
-    if arguments.kernel == "none":
-        _refuse_kernels(arguments)
-        return SparseBayesClassifier("linear", **common)
-    return RVC(arguments.kernel, **_of_kernel(arguments), **common)
+        from sparsebayes import _tables
+        from sparsebayes._tables.matching import read_for
+
+        table = opened(arguments, arguments.test_file, [*data.features, *data.targets])
+        model.feature_names_in_ = np.array(data.features, dtype=object)
+        rows = read_for(model, table, data.targets, strict=arguments.strict)
+        del model.feature_names_in_
+        lost = int((~rows.complete).sum())
+        if lost:
+            rows.notes.append(f"{table.path}: {counted(lost, 'row')} with missing values: left out")
+        tell(rows.notes, quiet=arguments.quiet)
+        data.notes += rows.notes
+        if not rows.complete.any():
+            raise _tables.TableError(f"{table.path}: no row without missing values to test")
+        assert rows.y is not None
+        data.test = rows.X[rows.complete], rows.y[rows.complete]
+    if data.test is None:
+        return None
+    from sparsebayes.reporting._quality import measure
+
+    return dict(measure(model, *data.test))
 
 
-def _of_kernel(arguments: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "gamma": arguments.gamma,
-        "degree": arguments.degree,
-        "centers": arguments.centers,
-    }
+def _show_quality(
+    found: Summary, data: Data, score: float | None, tested: dict[str, Any] | None
+) -> None:
+    found.line("rows", f"{data.rows}", rows=data.rows)
+    kind = "accuracy" if data.classes else "R2"
+    if tested is None:
+        found.line("fit", f"{kind} {score:.4f} on these rows", **{kind.lower(): score})
+        found.line("", "to judge it, hold rows out: --test 0.2", test=None)
+        return
+    assert data.test is not None
+    n = len(data.test[0])
+    found.facts(test={"rows": n} | tested)
+    if data.classes:
+        text = f"accuracy {tested['accuracy']:.4f}, log loss {tested['log_loss']:.4f}"
+    else:
+        explained = "not defined" if tested["r2"] is None else f"{tested['r2']:.4f}"
+        text = f"R2 {explained}, RMSE {tested['rmse']:.4g}"
+    found.line("held out", f"{text} on {counted(n, 'row')}")
+    if not data.classes and "coverage_90" in tested:
+        found.line("", f"{tested['coverage_90']:.1%} of them within their 90 % intervals")
 
 
-def _refuse_kernels(arguments: argparse.Namespace) -> None:
-    from sparsebayes._tables import TableError
+def _write(arguments: argparse.Namespace, data: Data, model: Any) -> None:
+    from sparsebayes import persistence
 
-    given = f"--gamma {arguments.gamma}" if arguments.gamma in _LEARNED else None
-    if arguments.centers is not None:
-        given = "--centers"
-    if given is not None:
-        raise TableError(f"{given} is for kernels, and --kernel none has none")
+    if arguments.report is not None:
+        from sparsebayes.reporting import make_report
 
-
-def _common(arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {
-        "prior": arguments.prior,
-        "solver": arguments.solver,
-        "random_state": arguments.seed,
-        "verbose": 0 if arguments.quiet else 1,
-    }
-    for name in ("memory", "checkpoint", "resume"):
-        if getattr(arguments, name):
-            given[name] = getattr(arguments, name)
-    return given
+        training = None if data.source is not None else (data.X, data.y)
+        make_report(
+            model,
+            *(data.test or (None, None)),
+            title=_title(data),
+            notes=[*data.warnings, *data.notes],
+            target_names=data.targets,
+            training=training,
+        ).save(arguments.report)
+    names = tuple(data.targets)
+    if arguments.output == "-":
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model")
+            persistence.save(model, path, target_names=names)
+            with open(path, "rb") as file:
+                sys.stdout.buffer.write(file.read())
+        sys.stdout.buffer.flush()
+    elif arguments.output is not None:
+        persistence.save(model, arguments.output, target_names=names)
 
 
 def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> None:
@@ -380,16 +365,18 @@ def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> 
     from sparsebayes._labels import shown
 
     kept = int(model.posterior_.atoms.size)
-    found.line("atoms kept", f"{kept} of {size}", estimator=repr(model), atoms=kept, of_atoms=size)
+    estimator = " ".join(repr(model).split())
+    found.line("atoms kept", f"{kept} of {size}", estimator=estimator, atoms=kept, of_atoms=size)
     if hasattr(model, "classes_"):
         found.line("classes", shown(model.classes_), classes=model.classes_)
-    else:
+    elif hasattr(model, "noise_variance_"):
         noise = float(model.noise_variance_)
         text = f"{noise**0.5:.4g} standard deviation{noise_remark}"
         found.line("noise found", text, noise_variance=noise)
     evidence = float(model.log_marginal_likelihood_)
     found.line("log evidence", f"{evidence:.3f}", log_marginal_likelihood=evidence)
-    if getattr(model, "gamma", None) in _LEARNED:
+    gamma = getattr(model, "gamma", None)
+    if isinstance(gamma, str) and gamma in _LEARNED:
         _show_widths(found, model)
     found.certificate(model.certificate_, model.converged_)
 

@@ -1,0 +1,136 @@
+"""The estimator that ``sparsebayes fit`` fits, and choices that depend on the data."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
+from sparsebayes._tables import TableError
+from sparsebayes.commands._fit_data import Data
+from sparsebayes.dictionaries._distinct import distinct_rows, sample_size
+from sparsebayes.dictionaries._kernel_parameters import LEARNED, clustered
+from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
+
+__all__ = ["estimator_for"]
+
+_MOST_ROWS = 5000  # up to here every row is a center
+_CENTERS = 1000
+_CENTERS_OF_CLASSES = 200  # of more than two, whose latent functions are fitted together
+_UNEQUAL = 10.0  # ratio of scales beyond which a kernel is told them
+_BY_DIFFERENCES = ("rbf", "laplacian")  # kernels of differences: a scale is a factor of gamma
+
+
+def estimator_for(arguments: argparse.Namespace, data: Data) -> Any:
+    """Make the estimator; what is chosen for the user is added to the notes of the data.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        From the parser.
+    data : Data
+        Rows to fit.
+
+    Returns
+    -------
+    estimator
+        Not fitted.
+    """
+    settings: dict[str, Any] = {
+        "prior": arguments.prior,
+        "solver": arguments.solver,
+        "random_state": arguments.seed,
+        "verbose": 0 if arguments.quiet else 1,
+    }
+    for name in ("memory", "checkpoint", "resume"):
+        if getattr(arguments, name):
+            settings[name] = getattr(arguments, name)
+    if data.classes:
+        if arguments.noise_variance is not None:
+            raise TableError("--noise-variance is for regression, and the target is one of classes")
+    else:
+        settings["noise_variance"] = arguments.noise_variance
+        settings["likelihood"] = arguments.likelihood
+    if arguments.kernel == "none":
+        _refuse_kernels(arguments)
+        linear: Any = SparseBayesClassifier if data.classes else SparseBayesRegressor
+        return linear("linear", **settings)
+    machine: Any = RVC if data.classes else RVR
+    gamma, scales = _gamma(arguments, data)
+    centers = _centers(arguments, data, scales)
+    degree = arguments.degree
+    return machine(arguments.kernel, gamma=gamma, degree=degree, centers=centers, **settings)
+
+
+def _refuse_kernels(arguments: argparse.Namespace) -> None:
+    given = f"--gamma {arguments.gamma}" if arguments.gamma in LEARNED else None
+    if arguments.standardize:
+        given = "--standardize"
+    if arguments.centers is not None:
+        given = "--centers"
+    if given is not None:
+        raise TableError(f"{given} is for kernels, and --kernel none has none")
+
+
+def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
+    """The inverse width, and standard deviations of features where they are in it."""
+    gamma, asked = arguments.gamma, arguments.standardize
+    able = arguments.kernel in _BY_DIFFERENCES and not (
+        gamma in LEARNED or isinstance(gamma, list) or data.source is not None
+    )
+    if asked and not able:
+        raise TableError(
+            "--standardize is for tables in memory, the kernels rbf and laplacian, and a --gamma "
+            "that is scale, auto or one number"
+        )
+    if asked is False or data.source is not None or isinstance(gamma, list) or gamma == "ard":
+        return gamma, None
+    scales = data.X.std(axis=0)
+    if not (np.isfinite(scales).all() and (scales > 0).all()):
+        return gamma, None
+    ratio = float(scales.max() / scales.min())
+    if not (asked or (ratio > _UNEQUAL and gamma in ("scale", "evidence"))):
+        return gamma, None
+    low, high = (data.features[int(find(scales))] for find in (np.argmin, np.argmax))
+    seen = (
+        f"scales of features differ by a factor of {ratio:.3g}, from {low!r} (standard deviation "
+        f"{scales.min():.3g}) to {high!r} ({scales.max():.3g})"
+    )
+    if not able:
+        data.notes.append(
+            f"{seen}: the kernel compares them as they are; --gamma ard learns a scale for each"
+        )
+        return gamma, None
+    common = 1.0 / len(scales) if isinstance(gamma, str) else float(gamma)
+    power = 1 if arguments.kernel in INVERSE_DISTANCE else 2
+    # exp(-g |x/s - z/s|^2) is exp(-sum_j g/s_j^2 (x_j - z_j)^2): the model needs no scaler.
+    each = common / scales**power
+    if not (np.isfinite(each).all() and (each > 0).all()):
+        raise TableError(f"{data.table.path}: {seen}: too much for one kernel, scale them before")
+    data.notes.append(
+        f"{seen}: standardized, each has its own gamma (--no-standardize takes them as they are)"
+        if not asked
+        else f"{seen}: standardized, each has its own gamma"
+    )
+    return each.tolist(), scales
+
+
+def _centers(arguments: argparse.Namespace, data: Data, scales: Any) -> Any:
+    """How many basis functions, or where they are."""
+    number = arguments.centers
+    if number is None:
+        if data.rows <= _MOST_ROWS:
+            return None
+        several = data.classes and data.source is None and np.unique(data.y).size > 2
+        number = _CENTERS_OF_CLASSES if several else _CENTERS
+        data.notes.append(
+            f"more than {_MOST_ROWS} rows ({data.rows}): {number} basis functions are at centers "
+            "of clusters of rows, not one at each; --centers NUMBER takes more or fewer"
+        )
+    if scales is None or number >= data.rows:
+        return number
+    # Clusters in the units that the kernel compares in, not in those of the largest feature.
+    rows = distinct_rows(data.X / scales, None, sample_size(number))
+    return clustered(number, rows, arguments.seed) * scales
