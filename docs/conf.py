@@ -66,7 +66,7 @@ html_sidebars = {"index": []}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-GALLERY = [  # from the first steps to trades
+GALLERY = [  # first steps, what it can do, then trades
     "sinc_error_bars",
     "class_probabilities",
     "sparse_linear",
@@ -75,6 +75,12 @@ GALLERY = [  # from the first steps to trades
     "honest_error_bars",
     "merge_statistics",
     "own_dictionary",
+    "spectra_calibration",
+    "identify_lorenz",
+    "source_localization",
+    "polynomial_chaos",
+    "ecg_compression",
+    "image_inpainting",
 ]
 
 
