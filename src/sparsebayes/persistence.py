@@ -36,6 +36,7 @@ from sparsebayes._archive import (
 )
 from sparsebayes._labels import labels_from_json, labels_to_json
 from sparsebayes._parameters import NotStorableError, decode, encode
+from sparsebayes._versions import is_newer, understood
 
 __all__ = ["ModelFile", "ModelFileError", "load", "read_model", "save"]
 
@@ -45,6 +46,7 @@ _ESTIMATORS = ("RVC", "RVR", "SparseBayesClassifier", "SparseBayesRegressor")
 _CLASSIFIERS = ("RVC", "SparseBayesClassifier")
 _RELEVANCE = "relevance"
 _OF_ONE_RUN = ("callback", "checkpoint", "resume")
+_UPGRADE = "pip install --upgrade sparsebayes"
 _OPTIONAL_SCALARS = ("log_posterior_", "degrees_of_freedom_")  # version 0.1.0 wrote none
 _KEYS = (
     "sparsebayes_version",
@@ -83,6 +85,8 @@ class ModelFile:
         Names of the columns of y, where the writer knew them.
     version : str
         The version of sparsebayes that wrote the file.
+    format_version : int, default=1
+        The version of the format that it is in.
 
     Examples
     --------
@@ -94,6 +98,7 @@ class ModelFile:
     model: Any
     target_names: tuple[str, ...] | None
     version: str
+    format_version: int = _FORMAT_VERSION
 
 
 def save(
@@ -234,37 +239,46 @@ def read_model(path: str | os.PathLike[str]) -> ModelFile:
     ...     read_model(path).target_names
     ('height',)
     """
+    header: dict[str, Any] = {}
     with open(path, "rb") as file:
         try:
-            return _read(ArchiveReader(file))
-        except ArchiveError as error:
-            raise ModelFileError(f"{os.fspath(path)} {error}") from None
-        except HOSTILE as error:
-            reason = shortened(error) or type(error).__name__
-            raise ModelFileError(f"{os.fspath(path)} is damaged ({reason})") from None
+            archive = ArchiveReader(file)
+            header = archive.header()
+            _check_format(header)
+            return _read(archive, header)
+        except (ArchiveError, *HOSTILE) as error:
+            finding = str(error)
+            if not isinstance(error, ArchiveError):
+                finding = f"is damaged ({shortened(error) or type(error).__name__})"
+            version = header.get("sparsebayes_version")
+            if is_newer(version) and header.get("format_version") == _FORMAT_VERSION:
+                finding += f"; it is of sparsebayes {shortened(version, 20)}: {_UPGRADE}"
+            raise ModelFileError(f"{os.fspath(path)} {finding}") from None
 
 
-def _read(archive: ArchiveReader) -> ModelFile:
-    header = archive.header()
-    _check_format(header)
+def _read(archive: ArchiveReader, header: dict[str, Any]) -> ModelFile:
     name = header["estimator"]
     if name not in _ESTIMATORS:
         raise ArchiveError(f"holds an estimator unknown to this version: {shortened(name)}")
     arrays = archive.arrays(header)
-    relevance = arrays.pop(_RELEVANCE)
+    relevance = arrays.pop(_RELEVANCE, None)  # the first files had none
     fitted = _restored_scalars(header["fitted"], name in _CLASSIFIERS)
     posterior = _restored_posterior(decode(header["posterior"]), arrays, fitted)
     if posterior.atoms.n_features_in not in (None, fitted["n_features_in_"]):
         raise ArchiveError("is damaged (its number of features contradicts itself)")
-    if relevance.dtype.kind != "i" or not np.array_equal(relevance, posterior.atoms.index):
+    if relevance is not None and not (
+        relevance.dtype.kind == "i" and np.array_equal(relevance, posterior.atoms.index)
+    ):
         raise ArchiveError("is damaged (its atoms contradict themselves)")
-    model = _estimator_class(name)(**decode(header["parameters"]))
+    kind, version = _estimator_class(name), header["sparsebayes_version"]
+    model = kind(**understood(header["parameters"], kind, version))
     model._restore(posterior, fitted)
     targets = header["target_names"]
     return ModelFile(
         model,
         None if targets is None else tuple(texts(targets)),
-        shortened(header["sparsebayes_version"]),
+        shortened(version),
+        header["format_version"],
     )
 
 
@@ -278,7 +292,7 @@ def _check_format(header: dict[str, Any]) -> None:
         raise ArchiveError(
             f"was written by sparsebayes {shortened(header.get('sparsebayes_version'))} in format "
             f"{version}; version {sparsebayes.__version__} reads formats up to {_FORMAT_VERSION}: "
-            "pip install --upgrade sparsebayes"
+            f"{_UPGRADE}"
         )
     for key in _KEYS:
         if key not in header:
@@ -345,7 +359,10 @@ def _restored_posterior(spec: Any, arrays: Any, fitted: dict[str, Any]) -> Any:
 def _restored_scalars(stored: dict[str, Any], classifier: bool) -> dict[str, Any]:
     from sparsebayes.problem import Certificate
 
-    certificate = {key: float(decode(value)) for key, value in stored["certificate_"].items()}
+    figures = {field.name for field in dataclasses.fields(Certificate)}
+    certificate = {
+        key: float(decode(value)) for key, value in stored["certificate_"].items() if key in figures
+    }
     fitted: dict[str, Any] = {
         "n_features_in_": int(stored["n_features_in_"]),
         "log_marginal_likelihood_": float(decode(stored["log_marginal_likelihood_"])),

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from sparsebayes import __version__
 
-NAMES = ("demo", "fit", "predict", "denoise", "reconstruct", "completion")
+NAMES = ("demo", "fit", "predict", "denoise", "reconstruct", "export", "info", "completion")
 
 _EPILOG = """\
 examples:
