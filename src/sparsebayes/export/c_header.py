@@ -15,6 +15,7 @@ from sparsebayes.export._c_functions import write_functions
 from sparsebayes.export._c_text import Source, as_comment
 from sparsebayes.export._errors import ExportError
 from sparsebayes.export._plan import Columns, Constant, Plan, plan_of
+from sparsebayes.export._rounding import check_single
 
 __all__ = ["CExport", "export_c"]
 
@@ -106,7 +107,8 @@ def export_c(
     ExportError
         If the model has parts that C code cannot express: kernels that are Python functions,
         precomputed kernels, wavelets, operators, your own dictionaries and likelihoods, other steps
-        of a pipeline.
+        of a pipeline. In single precision also if its weights cancel each other so far that
+        rounding would be larger than the error bars.
 
     Examples
     --------
@@ -132,6 +134,8 @@ def export_c(
             f"underscores that begins with a letter, got {name!r}."
         )
     plan = plan_of(model)
+    if precision == "single":
+        check_single(plan)
     source = Source(name, precision)
     stack_bytes = write_functions(source, plan) * source.item_bytes
     if stack_bytes > _MOST_STACK:
