@@ -34,6 +34,7 @@ bench: $(VENV)/.ready-bench  ## run the benchmarks (BENCH="optimum fast2003 spar
 	@set -e; for name in $(BENCH); do echo "== $$name"; $(BIN)/python -m benchmarks.$$name; done
 
 docs: $(VENV)/.ready-docs  ## build the documentation site and check its links (build/docs/index.html)
+	rm -rf build/docs
 	$(BIN)/python -m sphinx -q -n -W --keep-going -j auto docs build/docs
 	$(BIN)/python docs/check_links.py build/docs
 

@@ -165,13 +165,7 @@ def skip_member(app, what, name, thing, skip, options) -> bool | None:
     return True if type(thing).__name__ == "_tuplegetter" else None
 
 
-def find_pages(app) -> None:
-    """Look for pages that are new since the last build, whose names autosummary is to describe."""
-    app.env.find_files(app.config, app.builder)
-
-
 def setup(app) -> None:
-    app.connect("builder-inited", find_pages, priority=1)
     app.connect("config-inited", bring_pages)
     app.connect("source-read", read_page)
     app.connect("autodoc-skip-member", skip_member)
