@@ -1,5 +1,7 @@
 """Values beside predictions: one for each row (and target), and probabilities among them."""
 
+import numbers
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -84,6 +86,6 @@ def checked_level(level: float) -> float:
     >>> checked_level(0.9)
     0.9
     """
-    if not 0 < level < 1:
+    if not (isinstance(level, numbers.Real) and 0 < level < 1):
         raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
     return level

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.engine import State, directions, refresh, screen, without_self
 from sparsebayes.estimators._base import seeded
 from sparsebayes.hyperpriors import Hyperprior
@@ -138,7 +140,10 @@ def _bound(model: Any, dictionary: Any, samples: Samples, n: int) -> Atoms:
     rng = seeded(model.random_state)
     atoms = dictionary.bind(samples.X, sample_weight=samples.weights, random_state=rng)
     kept = model.posterior_.atoms
-    if isinstance(atoms, Tunable) and isinstance(kept, Tunable) and atoms.theta.size:
+    if isinstance(atoms, KernelAtoms) and isinstance(kept, KernelAtoms):
+        # Learned widths, which a model file keeps without saying that they were.
+        atoms = replace(kept, centers=atoms.centers, index=atoms.index, count=atoms.count)
+    elif isinstance(atoms, Tunable) and isinstance(kept, Tunable):
         atoms = with_same(atoms, kept.theta)
     return atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
 

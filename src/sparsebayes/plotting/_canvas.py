@@ -21,6 +21,7 @@ __all__ = [
     "axes_for",
     "legend",
     "panels_for",
+    "short",
     "title",
 ]
 
@@ -104,6 +105,33 @@ def panels_for(
     made = np.asarray(grid.subplots(sharex=not across, squeeze=False)).ravel()
     setattr(outer, _PANELS, tuple(made))
     return outer, made
+
+
+def short(text: Any, most: int = 24) -> str:
+    r"""A name that someone else chose as one short line, and not taken for mathematics.
+
+    Parameters
+    ----------
+    text : object
+        The name.
+    most : int, default=24
+        Most characters of it.
+
+    Returns
+    -------
+    str
+        The name; its beginning, where it is longer.
+
+    Examples
+    --------
+    >>> short("a name of\nmany words, and $symbols$")
+    'a name of many words, a…'
+    >>> short("US$")
+    'US\\$'
+    """
+    line = " ".join(str(text).split())
+    line = line if len(line) <= most else line[: most - 1] + "\u2026"
+    return line.replace("$", r"\$")
 
 
 def title(ax: Any, text: str) -> Any:

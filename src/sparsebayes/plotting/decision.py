@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes._labels import plain
-from sparsebayes.plotting._canvas import BLUE, MARKERS, ORANGE, PALETTE, axes_for, legend, title
+from sparsebayes.plotting._canvas import (
+    BLUE,
+    MARKERS,
+    ORANGE,
+    PALETTE,
+    axes_for,
+    legend,
+    short,
+    title,
+)
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -24,7 +33,6 @@ FloatArray = NDArray[np.float64]
 __all__ = ["DecisionDisplay"]
 
 _SIZE = (6.5, 5.0)  # inches
-_LONGEST = 20  # characters of a label
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -191,7 +199,7 @@ class DecisionDisplay:
                     markerfacecolor=PALETTE[place % len(PALETTE)],
                     markeredgecolor="white",
                     markeredgewidth=0.5,
-                    label=_named(label),
+                    label=f"class {short(label, 18)}",
                 )
                 self.points_.append(points)
         if self.vectors is not None:
@@ -201,8 +209,8 @@ class DecisionDisplay:
             )
         ax.set_xlim(self.x0[0], self.x0[-1])
         ax.set_ylim(self.x1[0], self.x1[-1])
-        ax.set_xlabel(self.labels[0])
-        ax.set_ylabel(self.labels[1])
+        ax.set_xlabel(short(self.labels[0]))
+        ax.set_ylabel(short(self.labels[1]))
         title(ax, self.caption if two else f"{self.caption}; paler where less certain")
         legend(ax)
         return self
@@ -227,7 +235,7 @@ class DecisionDisplay:
         self.colorbar_ = ax.figure.colorbar(
             self.surface_, ax=ax, shrink=0.9, ticks=[0.0, 0.25, 0.5, 0.75, 1.0]
         )
-        self.colorbar_.set_label(f"probability of {_named(self.classes.tolist()[1])}")
+        self.colorbar_.set_label(f"probability of class {short(self.classes.tolist()[1], 12)}")
 
     def _draw_several(self, ax: Any) -> None:
         from matplotlib.colors import to_rgb
@@ -272,10 +280,3 @@ def _checked_labels(y: Any, n: int, classes: NDArray[Any]) -> NDArray[Any] | Non
     if strange:
         raise ValueError(f"y holds {strange[0]!r}, which is none of the classes of the model.")
     return labels
-
-
-def _named(label: Any) -> str:
-    """A label of any length as one short line, and not taken for mathematics."""
-    line = " ".join(str(label).split())
-    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "\u2026"
-    return f"class {line}".replace("$", r"\$")

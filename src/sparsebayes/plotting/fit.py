@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from sparsebayes._alignment import checked_level
 from sparsebayes._pipelines import through
-from sparsebayes.plotting._canvas import BLUE, MANY, ORANGE, axes_for, legend, title
+from sparsebayes.plotting._canvas import BLUE, MANY, ORANGE, axes_for, legend, short, title
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -266,8 +266,8 @@ class FitDisplay:
             )
         ax.margins(x=0)
         self._limit(ax)
-        ax.set_xlabel(self.x_label)
-        ax.set_ylabel(self.y_label)
+        ax.set_xlabel(short(self.x_label))
+        ax.set_ylabel(short(self.y_label))
         title(ax, self.caption)
         legend(ax)
         return self

@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from sparsebayes._pipelines import input_names
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.plotting._canvas import BLUE, GRAY, MARKERS, PALETTE, axes_for, legend, title
+from sparsebayes.plotting._canvas import (
+    BLUE,
+    GRAY,
+    MARKERS,
+    PALETTE,
+    axes_for,
+    legend,
+    short,
+    title,
+)
 from sparsebayes.plotting._models import checked_count, checked_model
 
 FloatArray = NDArray[np.float64]
@@ -19,7 +28,6 @@ FloatArray = NDArray[np.float64]
 __all__ = ["RelevanceDisplay"]
 
 _LEAST_SHARE = 1e-4  # of the relevance of inputs, on a logarithmic axis
-_LONGEST = 24  # characters of a name
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -172,7 +180,7 @@ class RelevanceDisplay:
         rows = np.arange(len(self.names))
         self.ax_ = ax = axes_for(ax, (6.0, 1.6 + 0.22 * rows.size))
         self.figure_ = ax.figure
-        ax.set_yticks(rows, [_short(name) for name in self.names])
+        ax.set_yticks(rows, [short(name) for name in self.names])
         if self.errors is None:
             self.bars_ = ax.barh(rows, self.values, color=BLUE, height=0.7)
             ax.set_xscale("log" if self.log else "linear")
@@ -205,7 +213,7 @@ class RelevanceDisplay:
                 color=PALETTE[place % len(PALETTE)],
                 elinewidth=1.2,
                 capsize=2,
-                label=self.groups[place] if self.groups else None,
+                label=short(self.groups[place]) if self.groups else None,
             )
             self.bars_.append(bar)
         ax.set_xlabel("weight \u00b1 2 std")
@@ -237,13 +245,6 @@ def _groups(model: Any, count: int) -> list[str]:
     if hasattr(model, "classes_"):
         return [str(label) for label in model.classes_.tolist()]
     return [f"target {place}" for place in range(count)]
-
-
-def _short(name: str) -> str:
-    """A name that leaves room for its bar, on one line, and not taken for mathematics."""
-    line = " ".join(name.split())
-    line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "\u2026"
-    return line.replace("$", r"\$")
 
 
 def _fit_ticks(ax: Any, count: int) -> None:

@@ -9,7 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparsebayes.plotting._canvas import BLUE, GRAY, LINES, MANY, PALETTE, legend, panels_for, title
+from sparsebayes.plotting._canvas import (
+    BLUE,
+    GRAY,
+    LINES,
+    MANY,
+    PALETTE,
+    legend,
+    panels_for,
+    short,
+    title,
+)
 from sparsebayes.plotting._results import caption, checked_result
 
 FloatArray = NDArray[np.float64]
@@ -250,7 +260,7 @@ class SignalDisplay:
                 ax.axhline(0.0, color=GRAY, linewidth=0.6, zorder=0)
                 self.part_lines_ += ax.plot(self.x, part, **style)
                 ax.margins(x=0)
-            ax.set_title(self.part_names[place], fontsize="medium", loc="left")
+            ax.set_title(short(self.part_names[place]), fontsize="medium", loc="left")
 
 
 def _one(values: Any) -> FloatArray:
