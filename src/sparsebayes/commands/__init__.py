@@ -11,7 +11,17 @@ from typing import NoReturn
 
 from sparsebayes import __version__
 
-NAMES = ("demo", "fit", "predict", "denoise", "reconstruct", "export", "info", "completion")
+NAMES = (
+    "demo",
+    "fit",
+    "predict",
+    "report",
+    "denoise",
+    "reconstruct",
+    "export",
+    "info",
+    "completion",
+)
 
 _EPILOG = """\
 examples:
