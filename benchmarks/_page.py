@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -67,6 +68,31 @@ def page(report: Report, argv: Sequence[str], today: str) -> str:
 def figures(cells: Sequence[Sequence[str]], column: int) -> bool:
     """Whether a column holds numbers, so that it is set flush right."""
     return all(not row[column] or row[column][0] in "-+0123456789" for row in cells)
+
+
+def tables_of(text: str) -> dict[str, str]:
+    """Return the tables of a page by their headings."""
+    found = re.findall(r"^## (.+)\n\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return dict(found)
+
+
+def refreshed(text: str, results: Path) -> str:
+    """Return a page whose tables below marks are those that were measured last.
+
+    A mark is a comment such as ``<!-- sparse: Pure noise -->``: a page of results and how one of
+    its headings begins.
+    """
+
+    def replace(mark: re.Match[str]) -> str:
+        path = results / f"{mark['page']}.md"
+        tables = tables_of(path.read_text()) if path.exists() else {}
+        found = [table for heading, table in tables.items() if heading.startswith(mark["heading"])]
+        if len(found) != 1:
+            raise LookupError(f"{mark['mark'].strip()}: {len(found)} tables of {path.name} fit")
+        return f"{mark['mark']}\n{found[0]}"
+
+    pattern = r"^(?P<mark><!-- (?P<page>[\w-]+): (?P<heading>.+) -->\n)(?:\n(?:\|.*\n)+)?"
+    return re.sub(pattern, replace, text, flags=re.MULTILINE)
 
 
 def write(report: Report, path: Path) -> None:

@@ -206,6 +206,7 @@ def classes(report: Report, draws: int) -> None:
 
     makers: dict[str, Callable[[], Any]] = {
         "RVC, width given": lambda: RVC(gamma=1.0),
+        "RVC, five restarts": lambda: RVC(gamma=1.0, n_restarts=5, random_state=0),
         "SVC, cross-validated": calibrated_svc,
         "Gaussian process": lambda: GaussianProcessClassifier(1.0 * RBF(1.0)),
     }

@@ -1,7 +1,8 @@
 """The pages of measured results in docs/results: which there are, and how to measure them again.
 
 ``python -m benchmarks.pages`` lists them with the day of their last run; names run those again,
-one after the other, and ``all`` every one: some hours, on a machine that does nothing else.
+one after the other, and ``all`` every one: some hours, on a machine that does nothing else. Pages
+that show some of the tables, below a mark, get the new ones.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def index() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure pages of docs/results again")
     parser.add_argument("name", nargs="*", metavar="NAME", help=f"{' '.join(RUNS)}, or all")
-    parser.add_argument("--index", action="store_true", help="only write the list of pages")
+    parser.add_argument(
+        "--refresh", action="store_true", help="only write the list, and tables of other pages"
+    )
     args = parser.parse_args()
     unknown = [name for name in args.name if name not in RUNS and name != "all"]
     if unknown:
@@ -96,8 +99,14 @@ def main() -> None:
         print(f"== {name}", flush=True)
         page = ["--page", str(RESULTS / f"{name}.md")]
         subprocess.run([sys.executable, *arguments(name), *page], check=True, cwd=ROOT)
-    if args.name or args.index:
+    if args.name or args.refresh:
         (RESULTS / "index.md").write_text(index())
+        for path in sorted(RESULTS.parent.glob("*.md")):
+            text = path.read_text()
+            new = _page.refreshed(text, RESULTS)
+            if new != text:
+                path.write_text(new)
+                print(f"docs/{path.name}: tables are those measured last")
         return
     for name in RUNS:
         print(f"{name:27} {last_run(name):11} {shlex.join(['python', *arguments(name)])}")

@@ -76,6 +76,24 @@ def test_the_list_of_pages_is_up_to_date():
     assert (pages.RESULTS / "index.md").read_text() == pages.index()
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_tables_below_a_mark_are_those_measured_last(path):
+    assert path.read_text() == _page.refreshed(path.read_text(), pages.RESULTS)
+
+
+def test_a_table_below_its_mark_is_replaced(report, tmp_path):
+    (tmp_path / "two.md").write_text(_page.page(report, ["python"], "2030-01-02"))
+    text = "# X\n\n<!-- two: N = -->\n\n| old |\n|---|\n| 1 |\n\nText\n"
+    new = _page.refreshed(text, tmp_path)
+    assert "old" not in new
+    assert "<!-- two: N = -->\n\n|  | kind | s | error |\n" in new
+    assert new.endswith("| - |\n\nText\n")
+    assert _page.refreshed(new, tmp_path) == new
+    assert _page.refreshed("<!-- two: N = -->\n\nText\n", tmp_path).endswith("| - |\n\nText\n")
+    with pytest.raises(LookupError, match="three.md"):
+        _page.refreshed("<!-- three: N -->\n", tmp_path)
+
+
 def test_every_page_can_be_measured():
     for name in pages.RUNS:
         path = ROOT / pages.arguments(name)[1].replace(".", "/")
