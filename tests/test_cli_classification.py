@@ -147,7 +147,7 @@ def test_what_does_not_fit_together(fails, tmp_path):
     gaps[3:5] = None
     write(FRAME.assign(species=gaps), path)
     words = ["'species' has 2 missing values, the first in row 4"]
-    fails(*text, "--quiet", words=words)
+    fails(*text, "--quiet", "--strict", words=words)
 
 
 def test_an_unknown_task(run):

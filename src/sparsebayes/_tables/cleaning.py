@@ -279,8 +279,9 @@ def _say_targets(
         row = int(np.flatnonzero(~there)[0]) + 1
         names = listed([target.name for target in targets]).removeprefix("column ")
         notes.append(
-            f"{path}: {counted(absent, 'row')} without a target ({names}), the first row {row}: "
-            "left out"
+            f"{path}: row {row} has no target ({names}): left out"
+            if absent == 1
+            else f"{path}: {absent} rows have no target ({names}), the first row {row}: left out"
         )
 
 
@@ -313,8 +314,9 @@ def _say_rows(
         return []
     missing = np.isnan(X).sum(axis=0)
     worst = int(missing.argmax())
+    have = "has" if gaps == 1 else "have"
     text = (
-        f"{path}: {gaps} of {rows} rows have missing values, most of them in column "
+        f"{path}: {gaps} of {rows} rows {have} missing values, most of them in column "
         f"{columns[worst].name!r} ({missing[worst]}): left out"
     )
     if 2 * gaps > rows:

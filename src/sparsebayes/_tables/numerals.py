@@ -208,10 +208,10 @@ class Gathered:
             self._first = f"{where(row)}: {quoted(word)}"
         if len(word) > _LONGEST:
             return np.nan
-        if _STYLED.fullmatch(word):
-            self.styled = self.styled or f"{where(row)}: {quoted(word)}"
-        elif _DATE.fullmatch(word):
+        if _DATE.fullmatch(word):
             self.dates += 1
+        elif _STYLED.fullmatch(word):
+            self.styled = self.styled or f"{where(row)}: {quoted(word)}"
         return np.nan
 
     def column(self) -> Column:

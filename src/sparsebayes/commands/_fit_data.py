@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Data", "gathered", "split"]
 
 _BLOCK_ROWS = 10_000
+_DIGITS = 3  # of the place of a column; a year has more
 
 
 @dataclass
@@ -82,7 +83,9 @@ def gathered(arguments: argparse.Namespace) -> Data:
     Data
         Rows of at least one feature.
     """
-    wanted = [*arguments.target, *(arguments.features or []), *arguments.drop]
+    asked = [*arguments.target, *(arguments.features or []), *arguments.drop]
+    # A small number is the place of a column, in a file without names: no sign of a header.
+    wanted = [name for name in asked if not (name.isdecimal() and len(name) <= _DIGITS)]
     table = opened(arguments, arguments.data, wanted)
     targets, features = choose(table, arguments.target, arguments.features, arguments.drop)
     in_blocks = os.path.isdir(arguments.data) or (
@@ -201,7 +204,7 @@ def split(
     >>> from sparsebayes.commands._fit_data import split
     >>> X, y = np.arange(10.0)[:, np.newaxis], np.array(["a", "b"] * 5)
     >>> y[split(X, y, 0.4, seed=0, by_class=True)].tolist()
-    ['b', 'a', 'b', 'a']
+    ['a', 'b', 'b', 'a']
     """
     groups = _groups(X, y)
     strata = np.unique(y, return_inverse=True)[1] if by_class else np.zeros(len(X), dtype=np.intp)

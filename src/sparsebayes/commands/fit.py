@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
-import sys
-import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparsebayes._console import counted, progress, say
 from sparsebayes.commands._options import (
@@ -21,10 +18,7 @@ from sparsebayes.commands._options import (
     seed,
 )
 from sparsebayes.commands._summary import Summary, add_summary_options
-from sparsebayes.commands._tables import add_table_options, opened, refuse_overwriting, tell
-
-if TYPE_CHECKING:
-    from sparsebayes.commands._fit_data import Data
+from sparsebayes.commands._tables import add_table_options, refuse_overwriting, tell
 
 _INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
 _LEARNED = ("evidence", "ard")
@@ -197,8 +191,17 @@ def run(arguments: argparse.Namespace) -> None:
         From the parser.
     """
     _check(arguments)
+    import numpy as np
+
     from sparsebayes.commands._fit_data import gathered
     from sparsebayes.commands._fit_model import estimator_for
+    from sparsebayes.commands._fit_outcome import (
+        judged,
+        show_quality,
+        size_of,
+        title_of,
+        write_outputs,
+    )
 
     data = gathered(arguments)
     model = estimator_for(arguments, data)
@@ -210,23 +213,21 @@ def run(arguments: argparse.Namespace) -> None:
         model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
     vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
-    tested = _tested(arguments, data, model)
-    found = Summary(_title(data))
+    tested = judged(arguments, data, model)
+    found = Summary(title_of(data))
     found.facts(
         data=data.table.path, target=data.targets, features=data.features, seed=arguments.seed
     )
     task = "classification" if data.classes else "regression"
     kind = "counts" if arguments.likelihood == "poisson" else "numbers"
     found.line("task", f"{task} of {'classes' if data.classes else kind}", task=task)
-    # As after fitting a data frame: whoever loads the model can check a frame against them.
-    import numpy as np
-
     score = data.score(model) if data.test is None else None
+    # As after fitting a data frame: whoever loads the model can check a frame against them.
     model.feature_names_in_ = np.array(data.features, dtype=object)
-    summarize(found, model, _size(arguments, model, data))
-    _show_quality(found, data, score, tested)
+    summarize(found, model, size_of(arguments, model, data))
+    show_quality(found, data, score, tested)
     found.line("time", f"{seconds:.3f} s", seconds=seconds)
-    _write(arguments, data, model)
+    write_outputs(arguments, data, model)
     saved = arguments.output or "not saved; give --output MODEL to predict with it"
     found.line("model", "stdout" if saved == "-" else saved, model=arguments.output)
     if arguments.report is not None:
@@ -253,99 +254,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise _tables.TableError("--test and --test-file: give one of them")
     if arguments.data == arguments.test_file == "-":
         raise _tables.TableError("stdin can be read once: DATA and --test-file are both -")
-
-
-def _title(data: Data) -> str:
-    features = counted(len(data.features), "feature")
-    return f"{' and '.join(data.targets)} from {features} of {data.table.path}"
-
-
-def _size(arguments: argparse.Namespace, model: Any, data: Data) -> int:
-    """How many atoms there were to choose from."""
-    import numpy as np
-
-    if arguments.kernel == "none":
-        return len(data.features)
-    if model.centers is None:
-        return data.rows
-    return min(data.rows, model.centers if np.ndim(model.centers) == 0 else len(model.centers))
-
-
-def _tested(arguments: argparse.Namespace, data: Data, model: Any) -> dict[str, Any] | None:
-    """How good the model is on rows that it has not seen."""
-    if arguments.test_file is not None:
-        import numpy as np
-
-        from sparsebayes import _tables
-        from sparsebayes._tables.matching import read_for
-
-        table = opened(arguments, arguments.test_file, [*data.features, *data.targets])
-        model.feature_names_in_ = np.array(data.features, dtype=object)
-        rows = read_for(model, table, data.targets, strict=arguments.strict)
-        del model.feature_names_in_
-        lost = int((~rows.complete).sum())
-        if lost:
-            rows.notes.append(f"{table.path}: {counted(lost, 'row')} with missing values: left out")
-        tell(rows.notes, quiet=arguments.quiet)
-        data.notes += rows.notes
-        if not rows.complete.any():
-            raise _tables.TableError(f"{table.path}: no row without missing values to test")
-        assert rows.y is not None
-        data.test = rows.X[rows.complete], rows.y[rows.complete]
-    if data.test is None:
-        return None
-    from sparsebayes.reporting._quality import measure
-
-    return dict(measure(model, *data.test))
-
-
-def _show_quality(
-    found: Summary, data: Data, score: float | None, tested: dict[str, Any] | None
-) -> None:
-    found.line("rows", f"{data.rows}", rows=data.rows)
-    kind = "accuracy" if data.classes else "R2"
-    if tested is None:
-        found.line("fit", f"{kind} {score:.4f} on these rows", **{kind.lower(): score})
-        found.line("", "to judge it, hold rows out: --test 0.2", test=None)
-        return
-    assert data.test is not None
-    n = len(data.test[0])
-    found.facts(test={"rows": n} | tested)
-    if data.classes:
-        text = f"accuracy {tested['accuracy']:.4f}, log loss {tested['log_loss']:.4f}"
-    else:
-        explained = "not defined" if tested["r2"] is None else f"{tested['r2']:.4f}"
-        text = f"R2 {explained}, RMSE {tested['rmse']:.4g}"
-    found.line("held out", f"{text} on {counted(n, 'row')}")
-    if not data.classes and "coverage_90" in tested:
-        found.line("", f"{tested['coverage_90']:.1%} of them within their 90 % intervals")
-
-
-def _write(arguments: argparse.Namespace, data: Data, model: Any) -> None:
-    from sparsebayes import persistence
-
-    if arguments.report is not None:
-        from sparsebayes.reporting import make_report
-
-        training = None if data.source is not None else (data.X, data.y)
-        make_report(
-            model,
-            *(data.test or (None, None)),
-            title=_title(data),
-            notes=[*data.warnings, *data.notes],
-            target_names=data.targets,
-            training=training,
-        ).save(arguments.report)
-    names = tuple(data.targets)
-    if arguments.output == "-":
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "model")
-            persistence.save(model, path, target_names=names)
-            with open(path, "rb") as file:
-                sys.stdout.buffer.write(file.read())
-        sys.stdout.buffer.flush()
-    elif arguments.output is not None:
-        persistence.save(model, arguments.output, target_names=names)
 
 
 def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> None:
@@ -389,8 +297,11 @@ def _show_widths(found: Summary, model: Any) -> None:
     if np.ndim(model.gamma_) == 0:
         found.line("gamma found", f"{model.gamma_:.4g}")
         return
-    names, shares = model.feature_names_in_, model.feature_relevance_
-    found.facts(feature_relevance=dict(zip(names.tolist(), shares.tolist(), strict=True)))
+    from sparsebayes._pipelines import input_names
+
+    shares = model.feature_relevance_
+    found.facts(feature_relevance=dict(zip(input_names(model), shares.tolist(), strict=True)))
+    names = [name if name.isprintable() else repr(name) for name in input_names(model)]
     first = np.argsort(-shares, kind="stable")[:_FEATURES_SHOWN]
     width = max(len(names[place]) for place in first)
     for line, place in enumerate(first):

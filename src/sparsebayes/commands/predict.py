@@ -118,10 +118,13 @@ def run(arguments: argparse.Namespace) -> None:
         raise _tables.TableError(f"--keep: the predictions have a column {clash[0]!r} themselves")
     empty = int((~rows.complete).sum())
     if empty:
-        rows.notes.append(
-            f"{table.path}: {empty} of {counted(len(rows.complete), 'row')} have missing values: "
-            f"their predictions are empty"
+        what = (
+            "has missing values: its prediction is"
+            if empty == 1
+            else ("have missing values: their predictions are")
         )
+        total = counted(len(rows.complete), "row")
+        rows.notes.append(f"{table.path}: {empty} of {total} {what} empty")
     tell(rows.notes, quiet=arguments.quiet)
     _tables.write_table(arguments.output, kept | found)
     if arguments.json:
