@@ -135,7 +135,7 @@ class Graph:
                 array.shape,
                 [str(text).encode("utf-8") for text in array.ravel()],
             )
-        return self.onnx.numpy_helper.from_array(np.ascontiguousarray(array), name)
+        return self.onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
 
     def _in_precision(self, array: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(over="ignore", under="ignore"):

@@ -5,18 +5,68 @@ They follow `sparsebayes.latent_integrals`, from which the points of the softmax
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsebayes import latent_integrals
 from sparsebayes.export._onnx_graph import Graph
 
 __all__ = ["mean_sigmoid", "mean_softmax"]
 
+FloatArray = NDArray[np.float64]
+
 # The rule of mean_sigmoid: smallest scale, largest |m| in units of the scale, distance of the next
 # crossing, and where the integrand is below 1e-16.
 _SCALE, _REACH, _PERIOD, _TOP = 3.0, 10.0, 24.0, 30.0
+# Coefficients of algorithm AS 241, from the constant up: numerator and denominator.
+_MIDDLE = np.array(
+    [
+        [
+            3.3871328727963666080,
+            133.14166789178437745,
+            1971.5909503065514427,
+            13731.693765509461125,
+            45921.953931549871457,
+            67265.770927008700853,
+            33430.575583588128105,
+            2509.0809287301226727,
+        ],
+        [
+            1.0,
+            42.313330701600911252,
+            687.18700749205790830,
+            5394.1960214247511077,
+            21213.794301586595867,
+            39307.895800092710610,
+            28729.085735721942674,
+            5226.4952788528545610,
+        ],
+    ]
+)
+_TAIL = np.array(
+    [
+        [
+            1.42343711074968357734,
+            4.63033784615654529590,
+            5.76949722146069140550,
+            3.64784832476320460504,
+            1.27045825245236838258,
+            0.241780725177450611770,
+            2.27238449892691845833e-2,
+            7.74545014278341407640e-4,
+        ],
+        [
+            1.0,
+            2.05319162663775882187,
+            1.67638483018380384940,
+            0.689767334985100004550,
+            0.148103976427480074590,
+            1.51986665636164571966e-2,
+            5.475938084995344946e-4,
+            1.05075007164441684324e-9,
+        ],
+    ]
+)
 _TIE = {"double": latent_integrals.TIE, "single": 1e-4}
 
 
@@ -96,24 +146,27 @@ def mean_softmax(graph: Graph, mean: str, covariance: str, K: int) -> str:
     largest = graph("ReduceMax", _diagonal(graph, contrast, K), axes=[1], keepdims=0)
     # Row by row: all points of all rows at once would take gigabytes.
     row = Graph(graph.precision, graph)
-    inputs = [row.input(row.fresh(), shape) for shape in ([K], [K, K - 1], [])]
-    p = _average(row, *(each.name for each in inputs), K=K)
+    one_mean, one_root, one_size = (row.fresh() for _ in range(3))
+    shapes: dict[str, list[int]] = {one_mean: [K], one_root: [K, K - 1], one_size: []}
+    lattices = latent_integrals.softmax_lattices(K)
+    rules = [(limit, _half_of_points(graph, lattice)) for limit, lattice in lattices]
+    p = _average(row, one_mean, one_root, one_size, rules)
+    inputs = [row.input(name, shape) for name, shape in shapes.items()]
     body = row.body("row", inputs, [row.input(p, [K])])
     return graph("Scan", mean, root, largest, body=body, num_scan_inputs=3)
 
 
-def _average(row: Graph, mean: str, root: str, largest: str, *, K: int) -> str:
+def _average(row: Graph, mean: str, root: str, largest: str, rules: list[tuple[float, str]]) -> str:
     """Average over the points that a row with this largest variance takes."""
-    rules = latent_integrals.softmax_rules(K)
-    points: Any = row.constant(_halved(rules[-1][1]))
-    for limit, z in reversed(rules[:-1]):
+    points = rules[-1][1]
+    for limit, fewer in reversed(rules[:-1]):
         then, other = Graph(row.precision, row), Graph(row.precision, row)
-        chosen, rest = then("Identity", _halved(z)), other("Identity", points)
+        chosen, rest = then("Identity", fewer), other("Identity", points)
         points = row(
             "If",
             row("LessOrEqual", largest, limit),
-            then_branch=then.body("few", [], [then.input(chosen, ["points", K - 1])]),
-            else_branch=other.body("more", [], [other.input(rest, ["points", K - 1])]),
+            then_branch=then.body("few", [], [then.input(chosen, ["points", "directions"])]),
+            else_branch=other.body("more", [], [other.input(rest, ["points", "directions"])]),
         )
     apart = row("MatMul", root, row("Transpose", points, perm=[1, 0]))
     center = row("Unsqueeze", mean, [1])
@@ -122,9 +175,31 @@ def _average(row: Graph, mean: str, root: str, largest: str, *, K: int) -> str:
     return row("Div", p, row("ReduceSum", p, [0]))
 
 
-def _halved(z: Any) -> Any:
-    """Every other one of points that come in pairs of opposite ones."""
-    return z[: len(z) // 2]
+def _half_of_points(graph: Graph, lattice: latent_integrals.Lattice) -> str:
+    """Points of a lattice without their opposites, made where the model runs: a small file."""
+    n = len(lattice.points)
+    odd = graph("Add", graph("Mul", graph("Range", 0, n // 2, 1), 2), 1)
+    turned = graph("Mod", graph("Mul", graph("Unsqueeze", odd, [1]), lattice.steps[None]), 2 * n)
+    u = graph("Div", graph("Cast", turned, to=graph.kind), 2.0 * n)
+    return graph("MatMul", _quantile(graph, u), lattice.whitening)
+
+
+def _quantile(graph: Graph, u: str) -> str:
+    """Quantiles of the standard normal, Wichura's algorithm AS 241, for 1e-11 < u < 1 - 1e-11."""
+    d = graph("Sub", u, 0.5)
+    middle = graph("Mul", d, _ratio(graph, graph("Sub", 0.180625, graph("Mul", d, d)), _MIDDLE))
+    log = graph("Log", graph("Min", u, graph("Sub", 1.0, u)))
+    tail = _ratio(graph, graph("Sub", graph("Sqrt", graph("Neg", log)), 1.6), _TAIL)
+    near = graph("LessOrEqual", graph("Abs", d), 0.425)
+    return graph("Where", near, middle, graph("Mul", graph("Sign", d), tail))
+
+
+def _ratio(graph: Graph, r: str, coefficients: FloatArray) -> str:
+    """Ratio of two polynomials of r."""
+    powers = graph("Pow", graph("Unsqueeze", r, [2]), np.arange(8.0))
+    values = graph("MatMul", powers, coefficients.T)
+    top, bottom = (graph("Gather", values, place, axis=2) for place in (0, 1))
+    return graph("Div", top, bottom)
 
 
 def _diagonal(graph: Graph, matrices: str, K: int) -> str:
