@@ -185,10 +185,11 @@ class TestInputs:
     def test_what_predict_refuses_has_no_number(self, exported, bad):
         _, _, T = data()
         T = T.copy()
-        T[3, 1] = bad
-        models = [regression(name) for name in ("rbf", "lspline", "cosine", "columns")]
-        models += [regression("rbf-widths"), count_regression("kernel"), regression("nothing")]
-        models += [classifier(name) for name in ("rbf", "three")]
+        T[3, 0] = bad
+        models = [
+            regression(name) for name in ("rbf", "lspline", "cosine", "columns", "rbf-widths")
+        ]
+        models += [count_regression("kernel"), classifier("rbf"), classifier("three")]
         for model in models:
             with pytest.raises(ValueError, match=r"NaN|infinity"):
                 model.predict(T)
@@ -196,6 +197,15 @@ class TestInputs:
                 if values.dtype.kind == "f":
                     assert np.isnan(values[3]).all()
                     assert np.isfinite(np.delete(values, 3, axis=0)).all()
+
+    def test_inputs_that_are_not_used_are_not_looked_at(self, exported):
+        _, _, T = data()
+        broken = T.copy()
+        broken[:, 1] = np.nan
+        for model in (regression("rbf-widths"), regression("degree-2"), classifier("nothing")):
+            runtime = exported(model)
+            for a, b in zip(runtime(T).values(), runtime(broken).values(), strict=True):
+                np.testing.assert_array_equal(a, b)
 
     def test_negative_inputs_of_chi2(self, exported):
         T = np.ones((2, 4))
@@ -391,6 +401,11 @@ class TestRefusals:
         self.refuse(tmp_path, model, "name must be", ValueError, name=3)
         self.refuse(tmp_path, model, "list of 1", ValueError, target_names=["a", "b"])
         self.refuse(tmp_path, model, "list of 1", ValueError, target_names="a")
+
+    def test_weights_that_cancel_more_digits_than_single_precision_has(self, tmp_path):
+        line = np.linspace(-5, 5, 50)[:, None]
+        model = RVR(gamma=0.01, noise_variance=1e-4).fit(line, np.sin(line[:, 0]))
+        self.refuse(tmp_path, model, 'use precision="double"', precision="single")
 
     @pytest.mark.parametrize("unit", [1e60, 1e-60])
     def test_numbers_out_of_the_range_of_single_precision(self, tmp_path, exported, unit):

@@ -16,6 +16,7 @@ from sparsebayes.export._onnx_atoms import columns_at, filled
 from sparsebayes.export._onnx_graph import OPSET, Graph
 from sparsebayes.export._onnx_latent import mean_sigmoid, mean_softmax
 from sparsebayes.export._plan import Plan, plan_of
+from sparsebayes.export._rounding import check_single
 
 __all__ = ["OnnxExport", "export_onnx"]
 
@@ -80,7 +81,9 @@ def export_onnx(
     - of counts ``mean`` and ``std``, as `predict` has them, and ``log_rate`` and ``log_rate_std``,
       which determine the distribution, of shape (rows,).
 
-    A row with NaN or infinity, which `predict` refuses, has NaN in every output of floats.
+    Where an input that the model uses is NaN or infinite, or a kernel leaves the range of numbers,
+    which `predict` refuses, the outputs of floats are NaN, and the label means nothing. There must
+    be a row at least.
 
     Parameters
     ----------
@@ -89,8 +92,9 @@ def export_onnx(
     path : str or path
         Where to write; an existing file is replaced.
     precision : {"double", "single"}, default="double"
-        Of the input and of all floats. "double" gives what Python gives to about 1e-9, relative to
-        the spread of the targets; "single" is half as large and right to about 1e-4.
+        Of the input and of all floats. "double" gives what Python gives to about 1e-12 of the
+        largest term in a sum, "single" to about 1e-6; it is refused where that would be more than
+        the error bars.
     name : str, default="model"
         Name of the graph.
     target_names : sequence of str or None, default=None
@@ -125,6 +129,8 @@ def export_onnx(
     if not isinstance(name, str) or not name:
         raise ValueError(f"name must be a text that is not empty, got {name!r}")
     plan = plan_of(model)
+    if precision == "single":
+        check_single(plan)
     targets = _checked_targets(plan, target_names)
     graph = Graph(precision)
     outputs = _outputs(graph, plan)
@@ -182,9 +188,13 @@ def _metadata(plan: Plan, precision: str, targets: list[str] | None) -> dict[str
 
 def _outputs(graph: Graph, plan: Plan) -> list[Any]:
     """Add everything, and describe the outputs."""
-    # NaN or infinity anywhere in a row makes this NaN, and any other row zero.
-    doubt = graph("ReduceSum", graph("Mul", "X", 0.0), [1])
-    columns = _columns(graph, plan)
+    columns = None
+    doubt = filled(graph, "X", np.zeros((1, 1)))
+    if plan.n_columns:
+        X = _used_inputs(graph, plan)
+        # NaN where any of them is NaN or infinite, else zero.
+        doubt = graph("ReduceSum", graph("Mul", X, 0.0), [1])
+        columns = columns_at(graph, _scaled(graph, X, plan), plan)
     match plan.task:
         case "regression":
             return _regression(graph, plan, columns, doubt)
@@ -193,20 +203,21 @@ def _outputs(graph: Graph, plan: Plan) -> list[Any]:
     return _classes(graph, plan, columns, doubt)
 
 
-def _columns(graph: Graph, plan: Plan) -> str | None:
-    """Centered columns of the model; None where it has none, and predicts a constant."""
-    if not plan.n_columns:
-        return None
-    inputs, X = plan.inputs, "X"
-    if not np.array_equal(inputs.index, np.arange(len(inputs.names))):
-        X = graph("Gather", X, inputs.index, axis=1)
+def _used_inputs(graph: Graph, plan: Plan) -> str:
+    index = plan.inputs.index
+    if np.array_equal(index, np.arange(len(plan.inputs.names))):
+        return "X"
+    return graph("Gather", "X", index, axis=1)
+
+
+def _scaled(graph: Graph, X: str, plan: Plan) -> str:
+    """Inputs as the model knows them, behind the scalers of its pipeline."""
+    inputs = plan.inputs
     if inputs.shift.any():
         X = graph("Sub", X, inputs.shift[None])
     if (inputs.factor != 1.0).any():
         X = graph("Mul", X, inputs.factor[None])
-    if inputs.add.any():
-        X = graph("Add", X, inputs.add[None])
-    return columns_at(graph, X, plan)
+    return graph("Add", X, inputs.add[None]) if inputs.add.any() else X
 
 
 def _regression(graph: Graph, plan: Plan, columns: str | None, doubt: str) -> list[Any]:
