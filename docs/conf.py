@@ -63,6 +63,7 @@ html_theme_options = {
     "back_to_top_button": True,
 }
 html_sidebars = {"index": []}
+html_context = {"default_mode": "auto"}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
@@ -72,6 +73,7 @@ GALLERY = [  # first steps, what it can do, then trades
     "sparse_linear",
     "learned_scales",
     "denoise",
+    "displays",
     "honest_error_bars",
     "merge_statistics",
     "own_dictionary",

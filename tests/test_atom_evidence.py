@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from scipy.sparse import csr_matrix
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -13,13 +12,6 @@ from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.plotting import AtomEvidenceDisplay
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
 
 
 class Undrawn(AtomEvidenceDisplay):

@@ -36,13 +36,6 @@ PHONE = (3.5, 3.0)
 TOUCHING = 1.0  # pixels by which boxes of text may touch
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-
-
 class Models:
     """Fits that several tests look at, each made once."""
 

@@ -22,13 +22,6 @@ from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.plotting import RelevanceDisplay, ShrinkageDisplay, SignalDisplay
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def found():
     x = np.linspace(0, 1, 128)

@@ -201,6 +201,7 @@ class EvidencePathDisplay:
                     zorder=2,
                 )
             self.phases_.append(marks)
+            panel.margins(y=0.12)
             panel.set_ylabel(label, fontsize="small")
             panel.label_outer()
         _logarithmic(self.axes_[0], float(self.objective.max() - self.objective.min()))

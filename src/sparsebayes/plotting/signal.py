@@ -57,6 +57,8 @@ class SignalDisplay:
         Positions of the samples of a signal.
     band : float
         Half the width of the band, in standard deviations; 0 for none.
+    x_label : str
+        What the positions of a signal are.
     caption : str
         The title.
 
@@ -95,6 +97,7 @@ class SignalDisplay:
     data: FloatArray | None = None
     truth: FloatArray | None = None
     band: float = 2.0
+    x_label: str = "sample"
     caption: str = ""
     ax_: Any = field(init=False)
     axes_: Any = field(init=False)
@@ -113,6 +116,7 @@ class SignalDisplay:
         *,
         kind: str = "signal",
         x: ArrayLike | None = None,
+        x_label: str | None = None,
         truth: ArrayLike | None = None,
         band: float = 2.0,
         part_names: Sequence[str] | None = None,
@@ -129,6 +133,8 @@ class SignalDisplay:
             the parts of a union, below each other (images: beside).
         x : array-like of shape (n,), default=None
             Positions of the samples; their numbers by default. For signals.
+        x_label : str, default=None
+            What they are, such as "time in s"; "sample" or "position" by default.
         truth : array-like of shape (n,), default=None
             A signal to compare with. For signals.
         band : float, default=2.0
@@ -178,6 +184,7 @@ class SignalDisplay:
             data=np.asarray(data) if same else None,
             truth=None if truth is None else _aligned("truth", truth, signal),
             band=_checked_band(band),
+            x_label=("sample" if x is None else "position") if x_label is None else str(x_label),
             caption=caption(result),
         )
         return found.plot(ax)
@@ -237,6 +244,7 @@ class SignalDisplay:
         style = {"color": BLUE, "linewidth": 1.2, "rasterized": dense}
         (self.line_,) = ax.plot(self.x, self.signal, zorder=3, label="signal", **style)
         ax.margins(x=0)
+        ax.set_xlabel(short(self.x_label))
         title(ax, self.caption)
         legend(ax)
 
@@ -247,6 +255,7 @@ class SignalDisplay:
             (self.line_,) = ax.plot(self.x, self.std, color=BLUE, linewidth=1.2)
             ax.margins(x=0)
             ax.set_ylim(bottom=0)
+            ax.set_xlabel(short(self.x_label))
         title(ax, "posterior standard deviation")
 
     def _draw_parts(self) -> None:
@@ -261,6 +270,8 @@ class SignalDisplay:
                 self.part_lines_ += ax.plot(self.x, part, **style)
                 ax.margins(x=0)
             ax.set_title(short(self.part_names[place]), fontsize="medium", loc="left")
+        if self.signal.ndim == 1:
+            self.axes_[-1].set_xlabel(short(self.x_label))
 
 
 def _one(values: Any) -> FloatArray:
