@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sparsebayes._files import atomic_write
 from sparsebayes.datasets import Dataset, sinc
@@ -16,19 +15,12 @@ from sparsebayes.estimators import RVR
 
 @dataclass(frozen=True, eq=False)
 class Demo:
-    """A fit of the built-in data, and its predictions where the truth is known."""
+    """A fit of the built-in data, and its error where the truth is known."""
 
     data: Dataset
-    grid: Dataset
     model: RVR
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
+    rmse: float  # of the mean against the function without noise
     seconds: float
-
-    @property
-    def rmse(self) -> float:
-        """Error of the mean against the function without noise."""
-        return float(np.sqrt(np.mean((self.mean - self.grid.truth) ** 2)))
 
 
 def run_demo(seed: int) -> Demo:
@@ -42,7 +34,7 @@ def run_demo(seed: int) -> Demo:
     Returns
     -------
     Demo
-        Data, model and predictions at 1000 points.
+        Data, model and its error at 1000 points.
     """
     data = sinc(100, noise=0.1, random_state=seed)
     started = time.perf_counter()
@@ -50,8 +42,8 @@ def run_demo(seed: int) -> Demo:
     model = RVR(kernel="rbf", gamma=1.0 / 9.0, random_state=seed).fit(data.X, data.y)
     seconds = time.perf_counter() - started
     grid = sinc(1000, noise=0.0)
-    mean, std = model.predict(grid.X, return_std=True)
-    return Demo(data, grid, model, mean, std, seconds)
+    error = model.predict(grid.X) - grid.truth
+    return Demo(data, model, float(np.sqrt(np.mean(error**2))), seconds)
 
 
 def draw(demo: Demo, path: str) -> None:
@@ -66,36 +58,16 @@ def draw(demo: Demo, path: str) -> None:
     """
     from matplotlib.figure import Figure
 
-    x = demo.grid.X[:, 0]
+    from sparsebayes.plotting import FitDisplay
+
     # A Figure of its own rather than pyplot's: no window system is asked for.
     figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot()
-    axes.fill_between(
-        x,
-        demo.mean - 2 * demo.std,
-        demo.mean + 2 * demo.std,
-        color="tab:blue",
-        alpha=0.15,
-        linewidth=0,
-        label="two standard deviations",
+    FitDisplay.from_estimator(
+        demo.model,
+        demo.data.X,
+        demo.data.y,
+        truth=lambda X: np.sinc(X[:, 0] / np.pi),
+        ax=figure.add_subplot(),
     )
-    axes.plot(demo.data.X[:, 0], demo.data.y, ".", color="0.5", label="data")
-    axes.plot(x, demo.grid.truth, "--", color="black", linewidth=1, label="sin(x)/x")
-    axes.plot(x, demo.mean, color="tab:blue", linewidth=2, label="mean")
-    kept = demo.model.relevance_
-    axes.plot(
-        demo.data.X[kept, 0],
-        demo.data.y[kept],
-        "o",
-        markersize=11,
-        markerfacecolor="none",
-        markeredgecolor="tab:red",
-        markeredgewidth=1.5,
-        label=f"{len(kept)} relevance vectors",
-    )
-    axes.set_xlabel("x")
-    axes.set_xlim(x[0], x[-1])
-    axes.set_title(f"{len(kept)} of {len(demo.data.y)} basis functions kept")
-    axes.legend(loc="upper right", fontsize="small", frameon=False)
     with atomic_write(path) as file:
         figure.savefig(file, format=Path(path).suffix[1:].lower(), dpi=120)
