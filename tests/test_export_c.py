@@ -1,6 +1,8 @@
 """C headers: what a compiler makes of them gives what Python gives."""
 
+import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +27,7 @@ from exportable_models import (
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, export_c
 from sparsebayes.dictionaries import Linear, Operator, Wavelet
 from sparsebayes.export import CExport, ExportError
+from sparsebayes.latent_integrals import log_mean_sigmoid, log_mean_softmax
 from sparsebayes.likelihoods import Poisson
 
 # What rounding leaves, relative to the largest sum of terms without their signs.
@@ -213,21 +216,93 @@ class TestOtherCompilers:
         assert said == model.classes_.tolist()
 
 
+@needs_gcc
+class TestIntegrals:
+    """Averages over latent values of any mean and variance, by the functions of a header."""
+
+    def called(self, folder, model, precision, call, inputs, outputs):
+        """Results of a C expression at rows of numbers r, filling out."""
+        program = Program(folder)
+        export_c(model, folder / "model.h", precision=precision)
+        (folder / "rows.bin").write_bytes(np.ascontiguousarray(inputs).tobytes())
+        n, d = inputs.shape
+        (folder / "call.c").write_text(
+            '#include <stdio.h>\n#include "model.h"\n'
+            f"static double rows[{n * d}];\nint main(void)\n{{\n"
+            f"    model_real r[{d}], out[{outputs}];\n    int i, k;\n"
+            '    FILE *file = fopen("rows.bin", "rb");\n'
+            "    if (!file || fread(rows, sizeof(rows), 1, file) != 1) return 1;\n"
+            f"    for (i = 0; i < {n}; i++) {{\n"
+            f"        for (k = 0; k < {d}; k++) r[k] = (model_real)rows[{d} * i + k];\n"
+            f"        {call};\n"
+            f'        for (k = 0; k < {outputs}; k++) printf("%.17g ", (double)out[k]);\n'
+            "    }\n    return 0;\n}\n"
+        )
+        program._call(["gcc", *program.flags, "-O1", "call.c", "-o", "call", "-lm"])
+        values = program._call([str(folder / "call")]).split()
+        return np.array(values, dtype=float).reshape(n, outputs)
+
+    @both
+    def test_of_the_sigmoid(self, tmp_path, precision):
+        means = np.r_[0.0, 1e-3, 0.5, 2.0, 7.0, 20.0, 60.0, 150.0, 1e4]
+        variances = np.r_[0.0, 1e-6, 0.1, 0.8, 1.0, 5.0, 15.9, 16.1, 50.0, 400.0, 1e4, 1e8]
+        grid = np.array([(m, v) for m in means for v in variances])
+        call = "out[0] = model_mean_sigmoid(r[0], r[1])"
+        found = self.called(tmp_path, classifier("rbf"), precision, call, grid, 1)[:, 0]
+        exact = np.exp(log_mean_sigmoid(grid[:, 0], grid[:, 1])).min(axis=1)
+        least, rtol = {"double": (1e-290, 1e-9), "single": (1e-30, 2e-5)}[precision]
+        some = exact > least
+        assert some.sum() > 80
+        np.testing.assert_allclose(found[some], exact[some], rtol=rtol)
+        assert (found[~some] <= 1.01 * least).all()
+
+    @both
+    @pytest.mark.parametrize(("name", "K"), [("three", 3), ("seven", 7)])
+    def test_of_the_softmax(self, tmp_path, name, K, precision):
+        rng = np.random.default_rng(K)
+        rows = []
+        for scale in (0.0, 1e-3, 0.1, 0.5, 1.0, 3.0, 20.0):
+            for _ in range(6):
+                root = scale * rng.normal(size=(K, K))
+                rows.append(np.r_[rng.normal(size=K) * 2, (root @ root.T).ravel()])
+        rows.append(np.r_[np.arange(K), np.eye(K).ravel()])  # equal variances: the mean decides
+        rows.append(np.r_[1e3 * np.arange(K), 50 * np.eye(K).ravel()])
+        rows = np.array(rows)
+        call = f"model_mean_softmax(r, r + {K}, out)"
+        found = self.called(tmp_path, classifier(name), precision, call, rows, K)
+        exact = np.exp(log_mean_softmax(rows[:, :K], rows[:, K:].reshape(-1, K, K)))
+        atol = {"double": 1e-10, "single": 1e-4}[precision]
+        np.testing.assert_allclose(found, exact, rtol=0, atol=atol)
+        np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-6)
+
+
 class TestSizes:
     def test_of_a_small_classifier(self, tmp_path):
-        """Ten atoms, eight inputs: tables below 4 kB, as numbers and as text."""
+        """Ten atoms of eight inputs: tables below 4 kB, as numbers and as text."""
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(60, 8))
-        model = RVC(gamma=0.1, centers=X[:10], prior=0.0).fit(X, np.sin(2 * X[:, 0]) > X[:, 1])
+        X = rng.normal(size=(80, 8))
+        model = RVC(gamma=0.2).fit(X, np.sin(2 * X[:, 0]) + np.cos(2 * X[:, 1]) * X[:, 2] > 0)
         posterior = model.posterior_
-        assert len(posterior.norm) >= 3
+        first = {name: getattr(posterior, name)[:10] for name in ("norm", "center", "mean")}
+        model.posterior_ = replace(
+            posterior,
+            atoms=posterior.atoms.restrict(posterior.atom[:10]),
+            atom=np.arange(10),
+            latent=posterior.latent[:10],
+            root=posterior.root[:10, :10],
+            prior_variance=posterior.prior_variance[:10],
+            **first,
+        )
         sizes = {p: export_c(model, tmp_path / f"{p}.h", precision=p) for p in PRECISIONS}
-        assert sizes["single"].data_bytes < sizes["double"].data_bytes < 4096
+        assert sizes["single"].data_bytes < sizes["double"].data_bytes < 1500
         for precision, written in sizes.items():
-            assert written.source_bytes == (tmp_path / f"{precision}.h").stat().st_size
             text = (tmp_path / f"{precision}.h").read_text()
+            assert "atoms: 10 of the kernel rbf" in text
+            assert written.source_bytes == len(text.encode())
             assert f"{written.data_bytes} bytes" in text
             assert f"{written.stack_bytes} bytes" in text
+            tables = re.findall(r"^static const.*?^};", text, re.MULTILINE | re.DOTALL)
+            assert sum(map(len, tables)) < 4096
 
     @needs_gcc
     def test_data_are_as_large_as_stated(self, tmp_path):

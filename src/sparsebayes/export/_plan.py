@@ -267,8 +267,9 @@ def _kernel_part(atoms: KernelAtoms, places: IndexArray) -> KernelPart:
     if is_gp_kernel(kernel):
         _check_tree(kernel)
     elif not isinstance(kernel, str):
+        name = getattr(kernel, "__name__", repr(kernel))
         raise ExportError(
-            f"the kernel {kernel!r} is a Python function, which an export cannot translate: use a "
+            f"the kernel {name} is a Python function, which an export cannot translate: use a "
             "kernel's name or an object of sklearn.gaussian_process.kernels"
         )
     elif kernel not in KERNELS:
