@@ -16,6 +16,7 @@ from sklearn.linear_model import LassoCV, OrthogonalMatchingPursuitCV
 
 from benchmarks._harness import SHARED, Report, Run, argument_parser, interleave
 from sparsebayes import reconstruct
+from sparsebayes.reproduce.thesis import psnr
 from sparsebayes.sensing import PartialDCT
 
 Array = NDArray[np.float64]
@@ -200,11 +201,6 @@ def detectable(report: Report, seeds: int) -> None:
         0.85 <= share <= 0.95,
         f"{share:.3f} of {seeds * 30}",
     )
-
-
-def psnr(picture: Array, truth: Array) -> float:
-    """Peak signal to noise ratio of 8-bit pictures."""
-    return float(10 * np.log10(255**2 / np.mean((np.clip(picture, 0, 255) - truth) ** 2)))
 
 
 def interpolated(mask: NDArray[np.bool_], y: Array) -> Array:

@@ -6,8 +6,9 @@ import io
 from pathlib import Path
 from typing import Any
 
-# Okabe & Ito's colors, which people of any color vision tell apart.
-BLUE, ORANGE, GRAY = "#0072B2", "#D55E00", "0.62"
+from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE
+
+__all__ = ["BLUE", "GRAY", "ORANGE", "canvas", "save"]
 
 
 def canvas(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:

@@ -5,7 +5,7 @@ in random order (line 9), each added, re-estimated or deleted as it is relevant,
 means that the cubic has a positive root (line 11: not that its maximum is above zero), the noise
 re-estimated every tenth step (line 23, with the derivative of eq. 36 as it should be). It ends when
 every atom has been looked at since the last change of any log alpha or of the log noise by 1e-6
-(section 3.4.1). Nothing of the library is used, but for the definition of a draw.
+(section 3.4.1). Nothing of the library is used, but for the definition of a draw and of no noise.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sparsebayes.reproduce.smooth_table import LEAST
+
 Array = NDArray[np.float64]
 
 EVERY = 10  # R of line 6
 SETTLED = 1e-6  # in log alpha and log noise
 STEPS = 40_000  # kernels that are nearly collinear creep
-LEAST = 1e-12  # noise below this share of var(t) is none
 
 
 @dataclass(slots=True)

@@ -11,63 +11,39 @@ the parts would keep alone: its objective minus that of the default, in nats, an
 
 from __future__ import annotations
 
-import time
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks._harness import Report
-from sparsebayes import SparseBayesRegressor, denoise
-from sparsebayes.datasets import Dataset, blocks_sinc
-from sparsebayes.dictionaries import Kernel, Wavelet
-
-Array = NDArray[np.float64]
-
-N = 1024
-SNR = 7.0
-WIDTH = 3.0
-MSE, ATOMS = 0.009, 88  # printed for RIC, and to be reached
-NAMES = ("Haar wavelets", "thin-plate splines")
-
-
-def haar() -> Wavelet:
-    return Wavelet("haar")
+from sparsebayes import SparseBayesRegressor
+from sparsebayes.reproduce.blocks_and_sinc import (
+    ATOMS,
+    MSE,
+    N,
+    Panel,
+    draw,
+    haar,
+    separation,
+    splines,
+    union,
+)
 
 
-def splines() -> Kernel:
-    return Kernel("tps", gamma=1 / WIDTH**2)
-
-
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One fit, with what the paper prints of it."""
-
-    name: str
-    data: Dataset
-    found: Any
-    seconds: float
-    warned: tuple[str, ...]
-    printed: tuple[float, float] | None = None  # MSE, S
-
-    @property
-    def mse(self) -> float:
-        return float(np.mean((self.found.signal - self.data.truth) ** 2))
-
-    def row(self) -> dict[str, Any]:
-        mse, atoms = self.printed or (None, None)
-        return {
-            "": self.name,
-            "MSE": self.mse,
-            "printed MSE": mse,
-            "S": int(self.found.n_atoms),
-            "printed S": atoms,
-            "noise": float(self.found.noise_variance),
-            "true noise": self.data.noise_std**2,
-            "s": self.seconds,
-        }
+def line(panel: Panel) -> dict[str, Any]:
+    """What a table says of a fit."""
+    mse, atoms = panel.printed or (None, None)
+    return {
+        "": panel.name,
+        "MSE": panel.mse,
+        "printed MSE": mse,
+        "S": int(panel.found.n_atoms),
+        "printed S": atoms,
+        "noise": float(panel.found.noise_variance),
+        "true noise": panel.data.noise_std**2,
+        "s": panel.seconds,
+    }
 
 
 COLUMNS = {
@@ -82,32 +58,6 @@ COLUMNS = {
 }
 
 
-def fit(
-    name: str,
-    data: Dataset,
-    dictionary: Any,
-    prior: Any,
-    noise_variance: float | None = None,
-    printed: tuple[float, float] | None = None,
-) -> Panel:
-    """Denoise, and keep what was warned of."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        start = time.process_time()
-        where = None if isinstance(dictionary, str) else data.X[:, 0]
-        found = denoise(data.y, dictionary, prior, noise_variance, positions=where)
-        seconds = time.process_time() - start
-    return Panel(name, data, found, seconds, tuple(str(w.message) for w in caught), printed)
-
-
-def draw(seed: int) -> Dataset:
-    return blocks_sinc(N, SNR, exact_noise=True, random_state=seed)
-
-
-def union(data: Dataset, prior: Any = "ric", **options: Any) -> Panel:
-    return fit("Haar + thin-plate splines", data, haar() + splines(), prior, **options)
-
-
 def one_search(panel: Panel) -> tuple[float, float]:
     """Objective minus that of the default, and error, of a single search."""
     data = panel.data
@@ -119,19 +69,6 @@ def one_search(panel: Panel) -> tuple[float, float]:
     return float(behind), float(np.mean((model.predict(data.X) - data.truth) ** 2))
 
 
-def explained(truth: Array, part: Array) -> float:
-    """Share of the variance of the truth that the part explains."""
-    return float(1 - (truth - part).var() / truth.var())
-
-
-def separation(panel: Panel) -> tuple[float, float]:
-    """How well the Haar part is Blocks on the left, and the spline part sinc on the right."""
-    steps, smooth = panel.found.parts
-    left, right = slice(0, N // 2), slice(N // 2, N)
-    truth = panel.data.truth
-    return explained(truth[left], steps[left]), explained(truth[right], smooth[right])
-
-
 def run(report: Report, runs: int, collapsed: bool) -> None:
     """Print several draws beside the printed figures."""
     lines = []
@@ -141,7 +78,7 @@ def run(report: Report, runs: int, collapsed: bool) -> None:
         behind, single = one_search(panel)
         of_haar = int((panel.found.coefficients[:N] != 0).sum())
         lines.append(
-            panel.row()
+            line(panel)
             | {
                 "": f"draw {seed}",
                 "Haar": of_haar,
@@ -160,12 +97,12 @@ def run(report: Report, runs: int, collapsed: bool) -> None:
     )
     data = draw(0)
     known = data.noise_std**2
-    plain = [union(data, "flat", noise_variance=known, printed=(0.024, 419))]
-    rows = [plain[0].row() | {"": "flat prior, noise given"}]
+    plain = union(data, "flat", noise_variance=known, printed=(0.024, 419))
+    rows = [line(plain) | {"": "flat prior, noise given"}]
     if collapsed:
         panel = union(data, "flat", printed=(0.024, 419))
         rows.append(
-            panel.row() | {"": f"flat prior, noise estimated ({panel.found.solution.status.name})"}
+            line(panel) | {"": f"flat prior, noise estimated ({panel.found.solution.status.name})"}
         )
     report.show("The plain RVM on draw 0", rows, COLUMNS)
     mse, atoms = (np.array([line[key] for line in lines]) for key in ("MSE", "S"))

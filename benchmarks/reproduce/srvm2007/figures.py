@@ -10,11 +10,12 @@ import numpy as np
 
 from benchmarks._harness import Report
 from benchmarks.reproduce._drawing import BLUE, GRAY, ORANGE, canvas, save
-from benchmarks.reproduce.srvm2007 import blocks_sinc as pair
-from benchmarks.reproduce.srvm2007.blocks_sinc import COLUMNS, Panel, fit
+from benchmarks.reproduce.srvm2007.blocks_sinc import COLUMNS, line
 from sparsebayes.datasets import Dataset, bumps, doppler, sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.plotting import ShrinkageDisplay
+from sparsebayes.reproduce import blocks_and_sinc as pair
+from sparsebayes.reproduce.blocks_and_sinc import Panel, fit
 
 
 def lspline() -> Kernel:
@@ -156,7 +157,7 @@ def run(report: Report, folder: Path) -> None:
     for number, make in pictures.items():
         figure, panels = make()
         save(figure, folder / f"srvm2007-figure{number}.png")
-        rows += [panel.row() | {"": f"figure {number}: {panel.name}"} for panel in panels]
+        rows += [line(panel) | {"": f"figure {number}: {panel.name}"} for panel in panels]
         for panel in panels:
             for message in panel.warned:
                 print(f"    {panel.name}: {message.splitlines()[0][:150]}")

@@ -30,40 +30,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import SHARED, Report, evidence
-from benchmarks.reproduce.srvm2007.algorithm1 import LEAST, General, Orthonormal, algorithm_1
-from sparsebayes._wavelet_transforms import Transform
-from sparsebayes.datasets import Dataset, bumps, doppler, sinc
-from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
-from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import Gram, OrthonormalQuadratic
-from sparsebayes.solvers import orthonormal, working_set
+from benchmarks.reproduce.srvm2007.algorithm1 import General, Orthonormal, algorithm_1
+from sparsebayes.datasets import Dataset
+from sparsebayes.hyperpriors import InverseGamma
+from sparsebayes.problem import Problem
+from sparsebayes.quadratic import Gram
+from sparsebayes.reproduce import smooth_table
+from sparsebayes.reproduce.smooth_table import PRIORS, Fitted, Setting, hyperprior, price
+from sparsebayes.solvers import working_set
 
 Array = NDArray[np.float64]
 
 PRINTED = SHARED / "data" / "published" / "srvm2007_table1.csv"
 RUNS = 10
-PHASE = 7  # samples between the filters of PyWavelets and of WaveLab
 WIDTH = 3.0  # of "gauss 3.0"
 EQUAL = 0.01  # nats
 QUANTITIES = ("S", "MSE", "sigma2_MAP")
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What the rows of one block of the table have in common."""
-
-    signal: str
-    snr: float
-    N: int
-    kernel: str
-    given: bool = False
-
-    def draw(self, seed: int) -> Dataset:
-        make = {"Bumps": bumps, "Sinc": sinc, "Doppler": doppler}[self.signal]
-        return make(self.N, snr=self.snr, exact_noise=True, random_state=seed)
-
-    def __str__(self) -> str:
-        return f"{self.signal} {self.snr:.0f}, {self.kernel}"
 
 
 SETTINGS = (
@@ -75,63 +57,13 @@ SETTINGS = (
 )
 
 
-def price(prior: str, N: int) -> float:
-    """The price c of a degree of freedom (after eq. 14)."""
-    return {"None": 0.0, "AIC": 1.0, "BIC": 0.5 * np.log(N), "RIC": np.log(N)}[prior]
-
-
-def hyperprior(c: float) -> Flat | Smoothness:
-    return Smoothness(c) if c else Flat()
-
-
 # One fit, ours and the paper's
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """An answer: variances of all atoms, noise, and the signal."""
+class Wavelets(smooth_table.Wavelets):
+    """One draw as the orthonormal wavelets see it, also by Algorithm 1."""
 
-    v: Array
-    noise_var: float
-    mean: Array
-
-    def figures(self, data: Dataset) -> tuple[float, float, float]:
-        error = self.mean + data.y.mean() - data.truth
-        return float((self.v > 0).sum()), float(np.mean(error**2)), self.noise_var
-
-
-@dataclass(frozen=True, slots=True)
-class Wavelets:
-    """One draw as the orthonormal wavelets see it."""
-
-    g: Array
-    transform: Transform
-    phase: int
-
-    @classmethod
-    def of(cls, data: Dataset, phase: int = PHASE) -> Wavelets:
-        transform = Transform("sym8", data.y.shape)
-        return cls(transform.analyze(np.roll(data.y - data.y.mean(), phase)), transform, phase)
-
-    def answer(self, v: Array, noise_var: float) -> Fitted:
-        smooth = self.transform.synthesize(self.g * (v / (v + noise_var)))
-        return Fitted(v, noise_var, np.roll(smooth, -self.phase))
-
-    def ours(self, c: float, noise_var: float | None, prior: InverseGamma | None = None) -> Fitted:
-        tt, N = float(self.g @ self.g), len(self.g)
-        n, log_offset, spread = float(N), 0.0, tt / N
-        if prior is not None:
-            before = prior.observations(1)
-            n, tt, log_offset = n + before.n, tt + before.tt, before.log_offset
-        quad = OrthonormalQuadratic(self.g[:, np.newaxis], tt, n, spread, log_offset)
-        solution = orthonormal.solve(Problem(quad, hyperprior(c), noise_var))
-        if prior is None and solution.status is Status.COLLAPSED:
-            # The objective has no maximum but at no noise: further down, as far as Algorithm 1.
-            solution = orthonormal.solve(Problem(quad, hyperprior(c), LEAST * spread))
-        state = solution.state
-        v = np.zeros(N)
-        v[state.active] = state.v
-        return self.answer(v, state.noise_var)
+    __slots__ = ()
 
     def paper(self, c: float, noise_var: float | None, seed: int) -> Fitted:
         model = Orthonormal(self.g, float(self.g @ self.g), len(self.g))
@@ -206,7 +138,7 @@ def rows(runs: int = RUNS) -> Iterator[Row]:
         draws = [setting.draw(seed) for seed in range(runs)]
         make = Kernels if setting.kernel.startswith("gauss") else Wavelets
         views = [make.of(data) for data in draws]
-        for prior in ("None", "AIC", "BIC", "RIC"):
+        for prior in PRIORS:
             c = price(prior, setting.N)
             ours, paper, ahead = [], [], []
             for seed, (data, view) in enumerate(zip(draws, views, strict=True)):
@@ -222,7 +154,7 @@ def others(runs: int = RUNS) -> Iterator[tuple[str, str, Array]]:
     """The same rows with what the paper leaves open chosen differently."""
     for setting in SETTINGS:
         draws = [setting.draw(seed) for seed in range(runs)]
-        for prior in ("None", "AIC", "BIC", "RIC"):
+        for prior in PRIORS:
             c = price(prior, setting.N)
             if setting.kernel.startswith("gauss"):
                 found = [Kernels.of(data, unit=True).ours(c, None).figures(data) for data in draws]

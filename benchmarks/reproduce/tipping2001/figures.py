@@ -23,22 +23,29 @@ from numpy.typing import NDArray
 from benchmarks._classification import Split, absent, standard_error
 from benchmarks._classification import splits as classification_splits
 from benchmarks._harness import Report, rms
-from benchmarks.reproduce._drawing import BLUE, GRAY, ORANGE, canvas, save
+from benchmarks.reproduce._drawing import BLUE, ORANGE, canvas, save
 from benchmarks.reproduce.tipping2001 import figure4
 from benchmarks.reproduce.tipping2001.classification import Bench
 from benchmarks.reproduce.tipping2001.regression_data import uniform_sinc
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
-from sparsebayes.datasets import sinc
+from sparsebayes.datasets import Dataset, sinc
 from sparsebayes.dictionaries import Bias, Kernel
+from sparsebayes.reproduce.tipping2001 import (
+    HALF_RANGE,
+    NOISE_STD,
+    PRINTED_1,
+    PRINTED_2,
+    approximation,
+    draw_sincs,
+    largest_error,
+    rms_error,
+    uniform_noise,
+)
 
 Array = NDArray[np.float64]
 
 DRAWS = 100
-NOISE_STD = 0.01  # figure 1, held
-HALF_RANGE = 0.2  # figure 2
 SUBSET, WIDTH = 100, 0.5  # figure 3
-PRINTED_1 = {"vectors": 9, "SVM vectors": 36, "error": 0.0070, "SVM error": 0.0100}
-PRINTED_2 = {"vectors": 6, "SVM vectors": 29, "error": 0.0245, "SVM error": 0.0291}
 PRINTED_3 = {"vectors": 4, "SVM vectors": 38, "error": 9.3, "SVM error": 10.6}
 
 INTERCEPT, BIAS = "intercept", "bias an atom"
@@ -56,19 +63,15 @@ def kernels_in(model: Any) -> int:
 def approximate(solver: str, bias: str, order: NDArray[np.intp]) -> Any:
     """The fit of figure 1 with the rows, and so the atoms, in some order."""
     data = sinc(100, noise=0.0)
-    held: dict[str, Any] = {"noise_variance": NOISE_STD**2, "solver": solver, "random_state": 0}
     if bias == INTERCEPT:
-        model: Any = RVR("lspline", gamma=1.0, prior="flat", **held)
+        model: Any = approximation(solver)
     else:
+        held: dict[str, Any] = {"noise_variance": NOISE_STD**2, "solver": solver}
         atoms = Bias() + Kernel("lspline", gamma=1.0)
-        model = SparseBayesRegressor(atoms, fit_intercept=False, prior="flat", **held)
+        model = SparseBayesRegressor(
+            atoms, fit_intercept=False, prior="flat", random_state=0, **held
+        )
     return model, Split(data.X[order], data.y[order], data.X, data.truth)
-
-
-def largest_error(model: Any) -> float:
-    """Of 1000 points, between the samples too."""
-    dense = sinc(1000, noise=0.0)
-    return float(np.abs(model.predict(dense.X) - dense.truth).max())
 
 
 def figure1(report: Report, draws: int, bench: Bench) -> Any:
@@ -109,7 +112,7 @@ def figure1(report: Report, draws: int, bench: Bench) -> Any:
         count <= PRINTED_1["vectors"] and error <= PRINTED_1["error"],
         f"{count} vectors, {error:.4f}",
     )
-    return draw_sincs(model, sinc(100, noise=0.0), f"{count} vectors, largest error {error:.4f}")
+    return sincs(model, sinc(100, noise=0.0), f"{count} vectors, largest error {error:.4f}")
 
 
 # Figures 2 and 3
@@ -181,14 +184,9 @@ def figure2(report: Report, draws: int, bench: Bench) -> Any:
         "Figure 2: sinc, uniform noise of +-0.2, linear splines; RMS error", rows, share_columns(4)
     )
     place(report, "figure 2", rows[0], "")
-    data = uniform_sinc(0, HALF_RANGE)
-    error_0 = rms(shown.predict(data.X_test) - data.y_test)
-    noisy = sinc(100, noise=0.0)
-    return draw_sincs(
-        shown,
-        type(noisy)(data.X, data.y, noisy.truth, HALF_RANGE / 3**0.5),
-        f"draw 0: {kernels_in(shown)} vectors, RMS error {error_0:.4f}",
-    )
+    data = uniform_noise(0, HALF_RANGE)
+    error_0 = rms_error(shown)
+    return sincs(shown, data, f"draw 0: {kernels_in(shown)} vectors, RMS error {error_0:.4f}")
 
 
 def figure3(report: Report, draws: int, bench: Bench) -> Any:
@@ -221,20 +219,9 @@ def figure3(report: Report, draws: int, bench: Bench) -> Any:
 # Pictures
 
 
-def draw_sincs(model: Any, data: Any, title: str) -> Any:
+def sincs(model: Any, data: Dataset, title: str) -> Any:
     figure, axes = canvas(1, 1, (6.5, 3.2))
-    x, dense = data.X[:, 0], sinc(1000, noise=0.0)
-    axis = axes[0, 0]
-    axis.plot(x, data.y, ".", markersize=3, color=GRAY, label="data")
-    axis.plot(dense.X[:, 0], dense.truth, "--", color=ORANGE, linewidth=1, label="truth")
-    axis.plot(dense.X[:, 0], model.predict(dense.X), color=BLUE, linewidth=1.1, label="fit")
-    at = model.relevance_vectors_[:, 0]
-    targets = data.y[np.searchsorted(x, at)]
-    axis.plot(at, targets, "o", fillstyle="none", color="black", markersize=8, label="vectors")
-    axis.set_title(title, fontsize="small", loc="left")
-    axis.legend(fontsize="x-small", frameon=False, loc="upper right")
-    axis.tick_params(labelsize="x-small")
-    axis.margins(x=0.01)
+    draw_sincs(axes[0, 0], model, data, title)
     return figure
 
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from benchmarks._classification import DATA, Split
 from sparsebayes.datasets import Dataset, friedman1, friedman2, friedman3, sinc
+from sparsebayes.reproduce.tipping2001 import uniform_noise
 
 Array = NDArray[np.float64]
 
@@ -34,9 +35,8 @@ def noisy_sinc(seed: int) -> Split:
 
 def uniform_sinc(seed: int, half_range: float = 0.1) -> Split:
     """Uniform noise instead."""
-    data, test = sinc(100, noise=0.0), sinc(TEST, noise=0.0)
-    noise = np.random.default_rng(seed).uniform(-half_range, half_range, len(data.y))
-    return Split(data.X, data.truth + noise, test.X, test.truth)
+    data, test = uniform_noise(seed, half_range), sinc(TEST, noise=0.0)
+    return Split(data.X, data.y, test.X, test.truth)
 
 
 def friedman(make: Callable[..., Dataset], standardize: bool) -> Callable[[int], Split]:

@@ -20,6 +20,7 @@ NAMES = (
     "reconstruct",
     "export",
     "info",
+    "reproduce",
     "completion",
 )
 
