@@ -7,6 +7,7 @@ axe-core-python.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -45,7 +46,10 @@ def open_browser(profile: str) -> webdriver.Chrome:
     for flag in [*FLAGS, f"--user-data-dir={profile}"]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options)
+    # Named where they are installed, so that selenium need not ask the network for them.
+    options.binary_location = shutil.which("chromium") or shutil.which("google-chrome") or ""
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    return webdriver.Chrome(options=options, service=service)
 
 
 def visit(browser: webdriver.Chrome, page: Path, width: str, theme: str, shot: Path) -> list[str]:
@@ -53,10 +57,13 @@ def visit(browser: webdriver.Chrome, page: Path, width: str, theme: str, shot: P
     size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
     metrics = {**size, "deviceScaleFactor": 1, "mobile": width == "phone"}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    calm = {"features": [{"name": "prefers-reduced-motion", "value": "reduce"}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", calm)
+    wishes = {"prefers-reduced-motion": "reduce", "prefers-color-scheme": theme}
+    media = [{"name": name, "value": value} for name, value in wishes.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
     browser.get(page.as_uri())
-    browser.execute_script(f"localStorage.setItem('mode', '{theme}'); location.reload()")
+    browser.execute_script(f"localStorage.setItem('mode', '{theme}')")
+    browser.refresh()
+    browser.execute_async_script("document.fonts.ready.then(arguments[0])")
     browser.save_screenshot(str(shot))
     errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     faults = [f"console: {entry['message']}" for entry in errors]

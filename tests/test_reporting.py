@@ -39,7 +39,8 @@ class TestRegression:
         inside = np.mean((low <= new.y) & (new.y <= high))
         assert found["coverage_90"] == pytest.approx(inside)
         assert f"RMSE{found['rmse']:.4g}" in page.text
-        assert f"Inside 90 % intervals{100 * inside:.1f} %Of 200 rows" in page.text
+        assert f"Inside 90 % intervals{100 * inside:.1f} %90 % is right. Inside 50" in page.text
+        assert f"Inside 95 % ones: {100 * found['coverage_95']:.1f} %." in page.text
 
     def test_rows_drawn_are_rows_of_the_data(self, wave):
         model, _, new = wave
@@ -156,7 +157,7 @@ class TestRegression:
         model = RVR(gamma=0.1, likelihood="poisson").fit(data.X, counts)
         page = page_of(model.report(new.X, rng.poisson(2 + np.abs(new.X[:, 0]))))
         assert "Poisson likelihood" in page.text
-        assert "at least 90 % is right" in page.text
+        assert "At least 90 % is right" in page.text
 
     def test_row_names(self, wave):
         model, _, new = wave

@@ -120,16 +120,21 @@ def _target_figures(quality: NumberQuality) -> Html:
                 "In nats for each row; higher is better. It judges error bars too.",
             )
         )
-    least = "at least " if quality.discrete else ""
-    for level, share in quality.coverage.items():
-        items.append(
-            (
-                f"Inside {percent(level, 0)} intervals",
-                percent(share),
-                f"Of {quality.n} rows; {least}{percent(level, 0)} is right.",
-            )
-        )
+    if quality.coverage:
+        items.append(_coverage(quality))
     return figures(items)
+
+
+def _coverage(quality: NumberQuality) -> tuple[str, str, str]:
+    """Coverage of the usual intervals in large letters, of the others below."""
+    usual, least = 0.9, "At least " if quality.discrete else ""
+    others = [
+        f"Inside {percent(level, 0)} ones: {percent(share)}."
+        for level, share in quality.coverage.items()
+        if level != usual
+    ]
+    meaning = f"{least}{percent(usual, 0)} is right. {' '.join(others)}"
+    return f"Inside {percent(usual, 0)} intervals", percent(quality.coverage[usual]), meaning
 
 
 def _target_table(given: Subject, found: Sequence[NumberQuality]) -> Html:
