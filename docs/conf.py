@@ -101,6 +101,7 @@ sphinx_gallery_conf = {
     "doc_module": ("sparsebayes",),
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "remove_config_comments": True,
     "show_signature": False,
     "write_computation_times": False,
     "min_reported_time": 600,

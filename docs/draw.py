@@ -2,7 +2,7 @@
 
 The code of a page that saves a picture is run in a scratch folder, and what it saved is copied to
 docs/images. So every picture is what the code beside it draws. Of some examples the last picture
-is kept as well.
+is kept as well; ``sparsebayes demo --output docs/images/sinc.png`` draws that of the first page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ EXAMPLES = DOCS.parent / "examples"
 
 # Pictures of examples that pages show.
 OF_EXAMPLES = {
-    "sinc_error_bars": "sinc.png",
     "class_probabilities": "classes.png",
     "denoise": "denoise.png",
     "honest_error_bars": "error-bars.png",

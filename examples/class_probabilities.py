@@ -38,10 +38,12 @@ for low in (0.0, 0.2, 0.4, 0.6, 0.8):
     said, seen = probability[rows].mean(), new.y[rows].mean()
     print(f"class 1 in {seen:.0%} of {rows.sum():4d} rows where {said:.0%} was predicted")
 
-# %%
-# The probability of class 1 at every place, with the relevance vectors as rings; and how often it
-# came true.
-
-DecisionDisplay.from_estimator(model, data.X, data.y)
 ReliabilityDisplay.from_estimator(model, new.X, new.y)
+plt.show()
+
+# %%
+# The probability of class 1 at every place, with the relevance vectors as rings.
+
+# sphinx_gallery_thumbnail_number = 2
+DecisionDisplay.from_estimator(model, data.X, data.y)
 plt.show()
