@@ -7,14 +7,26 @@ first classifiers. What these predicted is beside them.
 
 import io
 import json
+import re
 import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn.gaussian_process import kernels
 
 import sparsebayes
+from sparsebayes import RVC, RVR, SparseBayesRegressor
+from sparsebayes.dictionaries import (
+    Bias,
+    Kernel,
+    Linear,
+    Operator,
+    StationaryWavelet,
+    Wavelet,
+)
 from sparsebayes.persistence import ModelFileError, load, read_model, save
 
 DATA = Path(__file__).parent / "data"
@@ -170,3 +182,45 @@ def test_what_only_a_newer_version_can_read(change, tmp_path):
     assert text.startswith(str(path))
     assert text.endswith("it is of sparsebayes 1.2: pip install --upgrade sparsebayes")
     assert "\n" not in text
+
+
+def described(header):
+    """Names of everything in a header but parameters of constructors and texts of users."""
+    yield from header
+    yield from header["fitted"]
+    yield from header["fitted"]["certificate_"]
+    yield from header["fitted"].get("classes_") or {}
+    yield from header["posterior"]
+    yield from header["posterior"].get("evidence") or {}
+    atoms = [header["posterior"]["atoms"]]
+    for some in atoms:
+        atoms += some.get("parts", [])
+        yield from some
+        yield some["kind"]
+        yield from some["kernel"] if isinstance(some.get("kernel"), dict) else ()
+    for name in header["arrays"]:
+        yield name.rpartition(".")[2]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_page_describes_every_name_in_a_file(tmp_path):
+    page = Path(__file__).parents[1] / "docs" / "model-files.md"
+    known = set(re.findall(r"`\"?([\w-]+)\"?`", page.read_text()))
+    grid = np.arange(16.0)[:, None]
+    signal = np.sin(grid[:, 0]) + np.random.default_rng(0).normal(size=16)
+    models = [
+        RVR().fit(grid, signal),
+        RVR(kernels.RBF(2.0), gamma="evidence", noise_variance=1.0).fit(grid, signal),
+        RVR(gamma=[0.1], noise_variance=1.0).fit(sp.csr_matrix(grid), signal),
+        RVC(kernel="precomputed").fit(grid @ grid.T + 1, np.arange(16) % 3),
+        SparseBayesRegressor(Bias() + Linear() + Kernel()).fit(grid, signal),
+        SparseBayesRegressor(Wavelet("haar")).fit(grid, signal),
+        SparseBayesRegressor(StationaryWavelet("haar")).fit(grid, signal),
+        SparseBayesRegressor(Operator(np.eye(16) + 0.1)).fit(grid, signal),
+        SparseBayesRegressor(likelihood="poisson").fit(grid, np.arange(16) % 4),
+    ]
+    for model in models:
+        save(model, tmp_path / "any.model")
+        with zipfile.ZipFile(tmp_path / "any.model") as archive:
+            header = json.loads(archive.read("model.json"))
+        assert set(described(header)) <= known
