@@ -1,7 +1,12 @@
 """Fixtures of several test files: the command line, run in this process."""
 
+import io
+import json
+import sys
+
 import pytest
 
+import sparsebayes
 from sparsebayes import cli
 
 
@@ -36,3 +41,33 @@ def fails(run):
         return err
 
     return main
+
+
+@pytest.fixture
+def fitted(run, tmp_path):
+    """Fit column y of a frame or a text; gives facts, stderr and the model."""
+
+    def fit(data, *options, name="data.csv", encoding="utf-8", **written):
+        path = tmp_path / name
+        if isinstance(data, str):
+            path.write_bytes(data.encode(encoding))
+        else:
+            data.to_csv(path, index=False, **written)
+        output = tmp_path / "m.model"
+        arguments = ["--target", "y", "--json", "--output", output, *options]
+        code, out, err = run("fit", path, *arguments)
+        assert code == 0, err
+        return json.loads(out), err, sparsebayes.load(output)
+
+    return fit
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Put text or bytes into stdin."""
+
+    def give(content):
+        content = content if isinstance(content, bytes) else content.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return give

@@ -162,9 +162,10 @@ def _is_of_classes(table: Table, targets: list[Column], task: str, notes: list[s
     target = targets[0]
     if task == "auto" and not target.odd and target.kind == "numbers":
         _say_few(table.path, target, notes)
-    if task == "auto" and target.kind in ("text", "truths"):
+    few = target.odd and len(np.unique(target.numbers[np.isfinite(target.numbers)])) <= _FEW_NUMBERS
+    if task == "auto" and (few or target.kind in ("text", "truths")):
         _refuse_names(table, target)
-        what = "is text" if target.kind == "text" else "is true or false"
+        what = "is true or false" if target.kind == "truths" else "is text"
         notes.append(f"{target.name!r} {what}, so its values are taken for classes")
         return True
     return task == "classification"
@@ -186,7 +187,7 @@ def _say_few(path: str, target: Column, notes: list[str]) -> None:
 def _refuse_names(table: Table, target: Column) -> None:
     different = len({value for value in table.values(target.name) if value is not None})
     there = len(target.numbers) - target.missing
-    if different > max(_MOST_CLASSES, 2) and target.kind == "text":
+    if different > _MOST_CLASSES:
         raise TableError(
             f"{table.path}: the target, column {target.name!r}, is text with {different} different "
             f"values in {counted(there, 'row')} ({target.example}): too many to be taken for "
