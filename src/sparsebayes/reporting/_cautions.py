@@ -1,6 +1,7 @@
 """Warnings that matter: what a reader should know before trusting the rest of the report."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -58,7 +59,7 @@ def cautions(
     for title, quality in zip(given.target_names, numbers, strict=False):
         said += _of_numbers(name(title, 40) if len(numbers) > 1 else None, quality)
     if given.held_out is not None:
-        said += _of_places(given, given.held_out)
+        said += _of_places(given, given.held_out, numbers)
     said += _of_balance(given, classes)
     return said + [*_of_scales(given)]
 
@@ -140,7 +141,7 @@ def _of_classes(quality: ClassQuality) -> Iterator[Html]:
         )
 
 
-def _of_places(given: Subject, held_out: Rows) -> Iterator[Html]:
+def _of_places(given: Subject, held_out: Rows, numbers: list[NumberQuality]) -> Iterator[Html]:
     """Held-out rows where the model was not taught anything."""
     n = held_out.n
     outside = _outside(given, held_out)
@@ -162,7 +163,7 @@ def _of_places(given: Subject, held_out: Rows) -> Iterator[Html]:
             f"{lost} of {n} held-out rows are out of reach of every kernel kept: there the model "
             f"predicts its intercept, and its error bars are too small.{widen}"
         )
-    vague = _vague(given, held_out)
+    vague = _vague(given, numbers)
     if vague:
         yield text(
             f"For {vague} of {n} held-out rows the weights are uncertain beyond the noise, "
@@ -197,13 +198,12 @@ def _unreached(model: Any, X: Any) -> int:
     return lost
 
 
-def _vague(given: Subject, held_out: Rows) -> int:
-    posterior = given.model.posterior_
-    if not given.gaussian or not len(posterior.norm):
+def _vague(given: Subject, numbers: list[NumberQuality]) -> int:
+    """Rows where it is not the noise that makes error bars wide; the same of every target."""
+    function_std = numbers[0].function_std if numbers else None
+    if function_std is None or not len(given.model.posterior_.norm):
         return 0
-    function_std = posterior.spread(held_out.X, noise=False)[1].reshape(held_out.n, -1)[:, 0]
-    noise = posterior.scale * math.sqrt(posterior.noise_variance)
-    usual = float(np.median(function_std))
+    noise, usual = math.sqrt(given.model.noise_variance_), float(np.median(function_std))
     return int(((function_std > noise) & (function_std > _LONE * usual)).sum())
 
 
@@ -216,13 +216,14 @@ def _of_balance(given: Subject, quality: ClassQuality | None) -> Iterator[Html]:
         labels, what = quality.labels, "held-out"
     else:
         return
-    values = labels.tolist()
-    counts = {label: values.count(label) for label in given.model.classes_.tolist()}
+    values = Counter(labels.tolist())
+    counts = {label: values[label] for label in given.model.classes_.tolist()}
     rare = min(counts, key=lambda label: counts[label])
-    share = counts[rare] / max(len(values), 1)
+    total = values.total()
+    share = counts[rare] / total
     if share < min(_RARE, 0.5 / len(counts)):
         yield Html(
-            f"Classes are not balanced: only {counts[rare]} of {len(values)} {what} rows "
+            f"Classes are not balanced: only {counts[rare]} of {total} {what} rows "
             f"({percent(share)}) are of class {name(rare, 40)}. Accuracy says little about it; "
             "look at its row of the confusion table."
         )

@@ -28,6 +28,7 @@ class NumberQuality:
     std: FloatArray  # (n,)
     low: FloatArray  # (n,) ends of intervals of 95 %
     high: FloatArray  # (n,)
+    function_std: FloatArray | None  # (n,) the same without noise, where it is normal
     discrete: bool  # counts, whose intervals hold at least what they state
     rmse: float
     mae: float
@@ -112,9 +113,11 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
     >>> round(found.rmse, 2), round(found.coverage[0.9], 2)
     (0.11, 0.86)
     """
-    mean, std = model.predict(X, return_std=True)
     found = model.predict_distribution(X)
-    mean, std = (np.reshape(values, y.shape) for values in (mean, std))
+    function_std = getattr(found, "function_std", None)
+    # Of another likelihood `predict` takes the mean at the mean of the latent function.
+    mean = model.predict(X) if function_std is None else found.mean
+    mean, std = (np.reshape(values, y.shape) for values in (mean, found.std))
     density = _log_density(found, y)
     inside = {level: _inside(found, y, level) for level in {*LEVELS, *_CURVE}}
     low, high = (np.reshape(end, y.shape) for end in interval(found, mean))
@@ -127,6 +130,7 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
             std=std[:, t],
             low=low[:, t],
             high=high[:, t],
+            function_std=None if function_std is None else np.reshape(function_std, y.shape)[:, t],
             discrete=hasattr(found, "logpmf"),
         )
         for t in range(y.shape[1])
