@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from sparsebayes.reproduce import PAPERS
 
 if TYPE_CHECKING:
     from sparsebayes.reproduce.findings import Findings
+
+_WIDTH = 70  # of remarks
 
 _EPILOG = """\
 papers:
@@ -77,6 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     seconds = time.perf_counter() - start
     summary = Summary(found.source)
     summary.facts(paper=arguments.paper, source=found.source)
+    summary.line("time", f"{seconds:.1f} s", seconds=seconds)
     summary.table([("", "measured", "printed"), *(entry.cells for entry in found.entries)])
     summary.facts(
         entries=[
@@ -91,10 +95,10 @@ def run(arguments: argparse.Namespace) -> None:
         ],
         remarks=found.remarks,
     )
-    for place, remark in enumerate(found.remarks):
-        summary.line("remarks" if place == 0 else "", remark)
+    lines = [line for remark in found.remarks for line in textwrap.wrap(remark, _WIDTH)]
+    for place, line in enumerate(lines):
+        summary.line("remarks" if place == 0 else "", line)
     _draw(found, arguments, summary)
-    summary.line("time", f"{seconds:.1f} s", seconds=seconds)
     summary.show(arguments)
 
 
@@ -116,6 +120,8 @@ def _tell(text: str) -> None:
 def _check_folder(name: str) -> None:
     """Refuse what pictures cannot be written into, before the work that they are of."""
     folder = Path(name)
+    if name == "-":
+        raise ValueError("--output: pictures cannot go to stdout, a folder is needed")
     if importlib.util.find_spec("matplotlib") is None:
         raise ValueError('--output: pictures need matplotlib: pip install "sparsebayes[plot]"')
     if folder.exists() and not folder.is_dir():

@@ -59,7 +59,8 @@ def measure(tell: Callable[[str], None]) -> Findings:
     kept = float(np.mean([s.found.n_atoms for s in signals]))
     tell(f"a picture of {_PIXELS} x {_PIXELS} pixels from half as many measurements")
     picture = pywt.data.camera()[60:316, 130:386].astype(np.float64)
-    picture = picture.reshape(_PIXELS, 2, _PIXELS, 2).mean(axis=(1, 3))
+    block = len(picture) // _PIXELS
+    picture = picture.reshape(_PIXELS, block, _PIXELS, block).mean(axis=(1, 3))
     sensing = PartialDCT(picture.shape, picture.size // 2, random_state=0)
     y = sensing.measure(picture)
     seen = reconstruct(y, sensing, basis="haar", solver="matrix-free")

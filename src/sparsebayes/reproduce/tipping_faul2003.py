@@ -14,7 +14,7 @@ from sparsebayes.estimators import RVC, RVR
 from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE
 from sparsebayes.reproduce.findings import Entry, Findings, Picture
 
-__all__ = ["CLASS_WIDTH", "WIDTH", "measure"]
+__all__ = ["CLASS_WIDTH", "SHOWN", "WIDTH", "measure"]
 
 WIDTH, CLASS_WIDTH = 2.5, 1.0  # of exp(-|x - z|^2 / r^2)
 _NEW, _OLD, _DEFAULT = "the paper's new algorithm", "the old one", "default solver"
@@ -23,6 +23,7 @@ _SIZES = {_DEFAULT: (100, 300, 1000, 4000), _NEW: (100, 300, 1000, 2000), _OLD: 
 _LINES = {_DEFAULT: ("o-", BLUE), _NEW: ("s--", ORANGE), _OLD: ("^:", GRAY)}
 _PRINTED_SECONDS: dict[str, float | None] = {_DEFAULT: None, _NEW: 14.42, _OLD: 257.0}
 _PRINTED_CLASSES = 12.84
+SHOWN = 1000  # samples of which figures are printed
 _BEST_ERROR = 8.93  # in percent: no classifier errs less
 
 
@@ -50,23 +51,23 @@ def measure(tell: Callable[[str], None]) -> Findings:
         for N in sizes:
             tell(f"regression, {name}, N = {N}")
             runs.setdefault(name, {})[N] = _regression(_SOLVERS[name], N)
-    tell("classes, N = 1000")
-    classes = _classification("auto", 1000)
+    tell(f"classes, N = {SHOWN}")
+    classes = _classification("auto", SHOWN)
     entries = []
     for name, printed in _PRINTED_SECONDS.items():
-        run = runs[name][1000]
+        run = runs[name][SHOWN]
         entries += [
-            Entry(f"regression, N = 1000, {name}: seconds", run.seconds, printed, ".2f"),
-            Entry(f"regression, N = 1000, {name}: kernels", run.kernels, None, "d"),
-            Entry(f"regression, N = 1000, {name}: RMS error", run.error, None, ".4f"),
+            Entry(f"regression, N = {SHOWN}, {name}: seconds", run.seconds, printed, ".2f"),
+            Entry(f"regression, N = {SHOWN}, {name}: kernels", run.kernels, None, "d"),
+            Entry(f"regression, N = {SHOWN}, {name}: RMS error", run.error, None, ".4f"),
         ]
     entries += [
         Entry(
             "the default solver's time grows as N to the power", _power(runs[_DEFAULT]), form=".1f"
         ),
-        Entry("classes, N = 1000: seconds", classes.seconds, _PRINTED_CLASSES, ".2f"),
-        Entry("classes, N = 1000: kernels", classes.kernels, None, "d"),
-        Entry("classes, N = 1000: test error, %", classes.error, None, ".2f"),
+        Entry(f"classes, N = {SHOWN}: seconds", classes.seconds, _PRINTED_CLASSES, ".2f"),
+        Entry(f"classes, N = {SHOWN}: kernels", classes.kernels, None, "d"),
+        Entry(f"classes, N = {SHOWN}: test error, %", classes.error, None, ".2f"),
     ]
     return Findings(
         "Tipping & Faul 2003, Fast marginal likelihood maximisation for sparse Bayesian models, "
@@ -127,4 +128,5 @@ def _draw(runs: dict[str, dict[int, _Run]], figure: Any) -> None:
         axes.tick_params(labelsize="x-small")
         axes.tick_params(which="minor", labelbottom=False)
     panels[0].set_yscale("log")
-    panels[0].legend(fontsize="x-small", frameon=False)
+    handles = panels[0].get_legend_handles_labels()[0]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize="x-small")
