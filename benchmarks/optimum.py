@@ -17,6 +17,7 @@ from benchmarks._harness import SHARED, Report, Run, argument_parser, evidence, 
 from benchmarks._optimum_smooth import COLUMNS as SMOOTH_COLUMNS
 from benchmarks._optimum_smooth import judge_smooth, smooth_cases
 from sparsebayes import SparseBayesRegressor
+from sparsebayes.reproduce.faul_tipping2002 import SADDLE, SADDLE_T
 
 ORACLES = SHARED / "oracles"
 FIXED_ONLY = {"c10", "c19", "c20"}  # flat hyperprior and free noise: their maximum is an overfit
@@ -190,7 +191,7 @@ def saddle(solver: str) -> dict[str, tuple[float, Array]]:
     S = c^2/(1 + c^2) + s^2/(1 + s^2).
     """
     c, s = np.cos(np.radians(20)), np.sin(np.radians(20))
-    Phi, t = np.array([[c, -c], [s, s]]), np.array([0.0, 2.473559])
+    Phi, t = SADDLE, SADDLE_T
     S = c**2 / (1 + c**2) + s**2 / (1 + s**2)
     elsewhere = np.array([np.sqrt(S) * (1 + c**2) / c, 0.0])
     found = {}
