@@ -10,6 +10,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.likelihoods import Gaussian
 
 NAMED = (
     "rbf",
@@ -52,6 +53,7 @@ REGRESSORS = {
     "degree-0": RVR("poly", degree=0, noise_variance=0.02),
     "degree-2": RVR("poly", gamma=WIDTHS, degree=2, coef0=1.0, noise_variance=0.02),
     "columns": SparseBayesRegressor(),
+    "known-noise": RVR(likelihood=Gaussian(0.02)),
     "no-intercept": RVR(fit_intercept=False, noise_variance=0.02),
     "union": SparseBayesRegressor(Bias() + Linear() + Kernel("rbf") + Kernel("tps")),
     "scaled": make_pipeline(StandardScaler(), RVR(noise_variance=0.02)),

@@ -163,7 +163,11 @@ class TestInfo:
         learned = RVR(gamma="ard", noise_variance=0.02).fit(X, y)
         widths = RVR(gamma=np.array([0.3, 0.0, 0.5, 0.1]), noise_variance=0.02).fit(X, y)
         models = {
-            "regression": [regression("union"), regression("nothing"), learned, widths],
+            "regression": [
+                *(regression(name) for name in ("union", "nothing", "known-noise")),
+                learned,
+                widths,
+            ],
             "classification": [classifier("columns"), classifier("seven")],
             "counts": [count_regression("kernel")],
         }

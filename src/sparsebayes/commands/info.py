@@ -86,9 +86,11 @@ def _title(path: str, stored: ModelFile) -> str:
 
 
 def _task(model: Any) -> str:
+    from sparsebayes.likelihoods import Poisson
+
     if hasattr(model, "classes_"):
         return "classification"
-    return "counts" if hasattr(model, "likelihood_") else "regression"
+    return "counts" if isinstance(getattr(model, "likelihood_", None), Poisson) else "regression"
 
 
 def _describe_columns(found: Summary, stored: ModelFile) -> None:

@@ -27,7 +27,7 @@ from sparsebayes.estimators import RVC, RVR, SparseBayesClassifier, SparseBayesR
 from sparsebayes.export._errors import ExportError
 from sparsebayes.export._pipeline import Inputs, unfold
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.likelihoods import Poisson
+from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.posterior import Posterior
 
 FloatArray = NDArray[np.float64]
@@ -181,11 +181,12 @@ def _regression_plan(posterior: Posterior, shared: dict[str, Any]) -> Plan:
 
 
 def _latent_plan(estimator: Any, posterior: LatentPosterior, shared: dict[str, Any]) -> Plan:
-    classes = getattr(estimator, "classes_", None)
-    if classes is None and type(estimator.likelihood_) is not Poisson:  # subclasses are own code
+    classes, likelihood = getattr(estimator, "classes_", None), estimator.likelihood_
+    known: dict[type, Literal["regression", "counts"]] = {Gaussian: "regression", Poisson: "counts"}
+    if classes is None and type(likelihood) not in known:  # subclasses are own code
         raise ExportError(
-            f"the likelihood {type(estimator.likelihood_).__name__} is code of your own, which an "
-            "export cannot translate: those of normal noise, counts and classes are exported"
+            f"the likelihood {type(likelihood).__name__} is code of your own, which an export "
+            "cannot translate: those of normal noise, counts and classes are exported"
         )
     m, K = len(posterior.norm), posterior.n_latent
     columns = np.arange(m)
@@ -197,7 +198,7 @@ def _latent_plan(estimator: Any, posterior: LatentPosterior, shared: dict[str, A
     others[columns, latent] = 0.0
     weights = posterior.weights[order]
     return Plan(
-        task="counts" if classes is None else "classes",
+        task="classes" if classes is not None else known[type(likelihood)],
         atom=atom,
         latent=latent,
         center=center[columns, latent],
@@ -206,7 +207,7 @@ def _latent_plan(estimator: Any, posterior: LatentPosterior, shared: dict[str, A
         constant=posterior.offset + others.T @ weights,
         spread=posterior.offset_root @ posterior.offset_root.T,
         fixed=(others.T @ root).reshape(K, m),
-        noise=0.0,
+        noise=float(getattr(likelihood, "noise_var", 0.0)),
         scale=1.0,
         labels=() if classes is None else tuple(classes.tolist()),
         **shared,

@@ -222,7 +222,8 @@ def _scaled(graph: Graph, X: str, plan: Plan) -> str:
 
 def _regression(graph: Graph, plan: Plan, columns: str | None, doubt: str) -> list[Any]:
     n_targets = plan.weight.shape[1]
-    shape = ["rows"] if plan.estimator.posterior_.single else ["rows", n_targets]
+    single = getattr(plan.estimator.posterior_, "single", True)
+    shape = ["rows"] if single else ["rows", n_targets]
     # In units of the scale to the end: runtimes take constants below 1e-45 for zero, and merge a
     # factor right behind a matrix product into it in single precision.
     constant = plan.constant[None] / plan.scale
