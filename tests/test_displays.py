@@ -491,6 +491,11 @@ REFUSED = {
         "one target for each of 60 rows",
         lambda m: FitDisplay.from_estimator(m.fit, m.data.X, m.data.y[:5]),
     ),
+    "more targets than the model has": (
+        ValueError,
+        "one target for each of 60 rows",
+        lambda m: FitDisplay.from_estimator(m.fit, m.data.X, np.stack([m.data.y] * 2, axis=1)),
+    ),
     "truth missing": (
         ValueError,
         "truth must give one value for each of 60 rows",

@@ -15,11 +15,12 @@ __all__ = [
     "GREEN",
     "LINES",
     "MANY",
-    "MARKERS",
     "ORANGE",
     "PALETTE",
     "axes_for",
+    "ink",
     "legend",
+    "look",
     "panels_for",
     "short",
     "title",
@@ -29,7 +30,6 @@ __all__ = [
 # has a marker or a line style of its own.
 BLUE, ORANGE, GREEN, GRAY = "#0072B2", "#D55E00", "#009E73", "0.45"
 PALETTE = (BLUE, ORANGE, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 
 MANY = 5000
@@ -38,6 +38,8 @@ MANY = 5000
 _ROOM = 0.8  # of the width of a picture, for its title
 _LEGEND_ROOM = 0.88
 _MOST_LINES = 4  # of a title
+_MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+_MANY_ENTRIES = 6  # of a legend, beyond which they are small
 _GAP = 4.0  # points between the labels of an axis and the legend below
 _PANELS = "_sparsebayes_panels"
 
@@ -105,6 +107,45 @@ def panels_for(
     made = np.asarray(grid.subplots(sharex=not across, squeeze=False)).ravel()
     setattr(outer, _PANELS, tuple(made))
     return outer, made
+
+
+def ink(ax: Any) -> Any:
+    """Return the color of what is written: black, or white in a dark style.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        Where.
+
+    Returns
+    -------
+    color
+        As matplotlib knows it.
+    """
+    return ax.title.get_color()
+
+
+def look(place: int) -> dict[str, Any]:
+    """Color and marker of one of several groups; no two of 64 have the same pair.
+
+    Parameters
+    ----------
+    place : int
+        Number of the group.
+
+    Returns
+    -------
+    dict
+        ``color`` and ``marker``.
+
+    Examples
+    --------
+    >>> look(0) == look(8)
+    False
+    """
+    colors, markers = len(PALETTE), len(_MARKERS)
+    marker = _MARKERS[(place + place // colors) % markers]
+    return {"color": PALETTE[place % colors], "marker": marker}
 
 
 def short(text: Any, most: int = 24) -> str:
@@ -181,6 +222,8 @@ def legend(ax: Any, handles: Any = None) -> Any:
     if not chosen:
         return None
     style = {"handles": chosen, "fontsize": "small", "handlelength": 1.6, "columnspacing": 1.2}
+    if len(chosen) > _MANY_ENTRIES:
+        style |= {"fontsize": "x-small", "handletextpad": 0.4, "columnspacing": 0.8}
     engine = ax.figure.get_layout_engine()
     if engine is None or engine.adjust_compatible or ax.get_subplotspec() is None:
         # The best place is looked for among all points, which takes a minute for a million.

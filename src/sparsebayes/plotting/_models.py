@@ -109,8 +109,9 @@ def checked_targets(y: Any, n: int, target: int | None) -> FloatArray | None:
         values = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must be numbers, one for each row of X.") from None
-    if values.ndim == 2:
-        values = values[:, 0 if target is None else target]
+    if values.ndim == 2 and (target is not None or values.shape[1] == 1):
+        place = target or 0
+        values = values[:, place] if place < values.shape[1] else values
     if values.shape != (n,):
         raise ValueError(f"y must have one target for each of {n} rows, got {values.shape}.")
     return values

@@ -12,7 +12,7 @@ from sparsebayes._hyperprior import lets_out
 from sparsebayes._settings import is_count, is_positive
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance
 from sparsebayes.plotting._atom_statistics import AtomStatistics, atom_statistics
-from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE, axes_for, legend, title
+from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE, axes_for, ink, legend, title
 from sparsebayes.plotting._models import checked_model
 
 FloatArray = NDArray[np.float64]
@@ -278,14 +278,14 @@ class AtomEvidenceDisplay:
             [at if at > 0 else self.v[0]],
             [value if at > 0 else 0.0],
             "o" if at > 0 else "<",
-            color="black",
+            color=ink(ax),
             markersize=7,
             clip_on=False,
             linestyle="none",
             label="best" if at > 0 else "best: v = 0",
         )
         if self.current is not None:
-            style = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": "black"}
+            style = {"markersize": 11, "markerfacecolor": "none", "markeredgecolor": ink(ax)}
             (self.current_,) = ax.plot(
                 [self.current[0]], [self.current[1]], "s", label="in this model", **style
             )

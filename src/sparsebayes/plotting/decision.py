@@ -9,16 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes._labels import plain
-from sparsebayes.plotting._canvas import (
-    BLUE,
-    MARKERS,
-    ORANGE,
-    PALETTE,
-    axes_for,
-    legend,
-    short,
-    title,
-)
+from sparsebayes.plotting._canvas import BLUE, ORANGE, PALETTE, axes_for, legend, look, short, title
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -33,6 +24,7 @@ FloatArray = NDArray[np.float64]
 __all__ = ["DecisionDisplay"]
 
 _SIZE = (6.5, 5.0)  # inches
+_FEW = 6  # classes, of which each is called one
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -189,21 +181,25 @@ class DecisionDisplay:
         two = len(self.classes) == 2
         self._draw_two(ax) if two else self._draw_several(ax)
         if self.X is not None and self.y is not None:
+            prefix = "class " if len(self.classes) <= _FEW else ""
             for place, label in enumerate(self.classes.tolist()):
                 here = self.X[self.y == label]
                 (points,) = ax.plot(
                     *here.T,
-                    MARKERS[place % len(MARKERS)],
                     linestyle="none",
                     markersize=4.5,
-                    markerfacecolor=PALETTE[place % len(PALETTE)],
                     markeredgecolor="white",
                     markeredgewidth=0.5,
-                    label=f"class {short(label, 18)}",
+                    label=f"{prefix}{short(label, 18)}",
+                    **look(place),
                 )
                 self.points_.append(points)
         if self.vectors is not None:
+            from matplotlib.patheffects import withStroke
+
+            # With a white rim they stand out on any color, and in a legend on a dark page.
             ring = {"markersize": 11, "markerfacecolor": "none", "markeredgewidth": 1.6}
+            ring |= {"path_effects": [withStroke(linewidth=3.2, foreground="white")]}
             (self.vectors_,) = ax.plot(
                 *self.vectors.T, "o", markeredgecolor="black", label="relevance vectors", **ring
             )

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.plotting._canvas import GRAY, MARKERS, PALETTE, legend, panels_for, title
+from sparsebayes.plotting._canvas import GRAY, legend, look, panels_for, title
 from sparsebayes.plotting._models import checked_model
 from sparsebayes.problem import Solution
 
@@ -193,12 +193,11 @@ class EvidencePathDisplay:
                 (marks[name],) = panel.plot(
                     self.iteration[where[name]],
                     values[where[name]],
-                    MARKERS[place % len(MARKERS)],
                     linestyle="none",
-                    color=PALETTE[place % len(PALETTE)],
                     markersize=4,
                     label=name,
                     zorder=2,
+                    **look(place),
                 )
             self.phases_.append(marks)
             panel.margins(y=0.12)

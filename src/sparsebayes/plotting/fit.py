@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from sparsebayes._alignment import checked_level
 from sparsebayes._pipelines import through
-from sparsebayes.plotting._canvas import BLUE, MANY, ORANGE, axes_for, legend, short, title
+from sparsebayes.plotting._canvas import BLUE, MANY, ORANGE, axes_for, ink, legend, short, title
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -250,7 +250,7 @@ class FitDisplay:
                 self.x, self.y, "o", label="data", rasterized=many, zorder=2, **style
             )
         if self.truth is not None:
-            (self.truth_,) = ax.plot(*self.truth, "--", color="black", linewidth=1, label="truth")
+            (self.truth_,) = ax.plot(*self.truth, "--", color=ink(ax), linewidth=1, label="truth")
         (self.line_,) = ax.plot(
             self.grid, self.prediction, color=BLUE, linewidth=1.6, label="prediction", zorder=3
         )

@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._pipelines import input_names
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.plotting._canvas import (
-    BLUE,
-    GRAY,
-    MARKERS,
-    PALETTE,
-    axes_for,
-    legend,
-    short,
-    title,
-)
+from sparsebayes.plotting._canvas import BLUE, GRAY, axes_for, legend, look, short, title
 from sparsebayes.plotting._models import checked_count, checked_model
 
 FloatArray = NDArray[np.float64]
@@ -208,12 +199,12 @@ class RelevanceDisplay:
                 values[place][there],
                 rows[there] + off,
                 xerr=errors[place][there],
-                fmt=MARKERS[place % len(MARKERS)],
+                linestyle="none",
                 markersize=4,
-                color=PALETTE[place % len(PALETTE)],
                 elinewidth=1.2,
                 capsize=2,
                 label=short(self.groups[place]) if self.groups else None,
+                **look(place),
             )
             self.bars_.append(bar)
         ax.set_xlabel("weight \u00b1 2 std")

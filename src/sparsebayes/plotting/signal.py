@@ -15,6 +15,7 @@ from sparsebayes.plotting._canvas import (
     LINES,
     MANY,
     PALETTE,
+    ink,
     legend,
     panels_for,
     short,
@@ -239,7 +240,7 @@ class SignalDisplay:
                 label=f"{self.band:g} standard deviations",
             )
         if self.truth is not None:
-            style = {"color": "black", "linewidth": 1, "rasterized": dense}
+            style = {"color": ink(ax), "linewidth": 1, "rasterized": dense}
             (self.truth_,) = ax.plot(self.x, self.truth, "--", label="truth", **style)
         style = {"color": BLUE, "linewidth": 1.2, "rasterized": dense}
         (self.line_,) = ax.plot(self.x, self.signal, zorder=3, label="signal", **style)
