@@ -160,7 +160,7 @@ def predicted_and_observed(
     columns = [Column(head) for head in ("observed", "predicted", "standard deviation", "error")]
     content = table(
         f"{key}-rows",
-        Html(f"Held-out rows drawn, {title}"),
+        Html(f"Held-out rows drawn, {title}{rows.counted}"),
         [Column("row", numeric=False), *columns, Column("error / standard deviation")],
         (
             (name(rows.label(row), 24), *map(float, values))

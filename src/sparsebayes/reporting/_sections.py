@@ -164,7 +164,9 @@ def _misses(key: str, title: Html, quality: NumberQuality, rows: Rows) -> Html:
     heads = ("observed", "predicted", "standard deviation", "error / standard deviation")
     return table(
         f"{key}-misses",
-        Html(f"The {len(worst)} held-out rows that surprised the model most, {title}"),
+        Html(
+            f"The {len(worst)} held-out rows that surprised the model most, {title}{rows.counted}"
+        ),
         [Column("row", numeric=False), *(Column(head) for head in heads)],
         (
             (
@@ -247,7 +249,7 @@ def _surprises(quality: ClassQuality, rows: Rows) -> Html:
     heads = [Column(head, numeric=False) for head in ("row", "observed", "predicted")]
     return table(
         "surprises",
-        f"The {len(worst)} held-out rows that surprised the model most",
+        f"The {len(worst)} held-out rows that surprised the model most{rows.counted}",
         [*heads, Column("probability of the observed class")],
         (
             (

@@ -42,6 +42,11 @@ class Rows:
         """Number of rows."""
         return int(self.X.shape[0])
 
+    @property
+    def counted(self) -> str:
+        """What to say of their numbers."""
+        return "; rows are counted from 0" if self.labels is None else ""
+
     def label(self, row: int) -> str:
         """What a row is called."""
         return str(row if self.labels is None else self.labels[row])
