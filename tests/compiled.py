@@ -9,7 +9,15 @@ import pytest
 from sparsebayes.export import export_c
 
 GCC = shutil.which("gcc")
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wconversion", "-Wshadow"]
+STRICT = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Werror",
+    "-Wconversion",
+    "-Wdouble-promotion",
+    "-Wshadow",
+]
 
 needs_gcc = pytest.mark.skipif(GCC is None, reason="gcc is not installed")
 

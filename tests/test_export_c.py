@@ -1,8 +1,10 @@
 """C headers: what a compiler makes of them gives what Python gives."""
 
 import re
+import runpy
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -471,3 +473,22 @@ def test_what_is_returned(tmp_path):
     again = export_c(classifier("rbf"), tmp_path / "rvc.h", name="rvc")
     assert again == written
     assert (tmp_path / "rvc.h").read_text() == text
+
+
+@needs_gcc
+def test_the_program_of_the_page(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[1] / "docs" / "deployment.md").read_text(encoding="utf-8")
+    code = re.search(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
+    program = re.search(r"^```c\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)[1]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "page.py").write_text(code)
+    names = runpy.run_path(str(tmp_path / "page.py"))
+    capsys.readouterr()
+    (tmp_path / "main.c").write_text(program)
+    build = Program(tmp_path)
+    build._call(["gcc", *build.flags, "main.c", "-o", "main", "-lm"])
+    label, chance = build._call([str(tmp_path / "main")]).split(": ")
+    flower = names["X"].iloc[:1].copy()
+    flower.iloc[0] = [6.3, 2.8, 5.1, 1.5]
+    assert label == str(names["model"].predict(flower)[0])
+    assert float(chance) == pytest.approx(names["model"].predict_proba(flower)[0, 1], abs=1e-3)

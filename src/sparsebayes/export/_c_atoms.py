@@ -40,7 +40,7 @@ _EACH = {
 # Scikit-learn refuses negative inputs here; C has no errors, but no number is better than a wrong.
 _CHI2 = """const R total = u[k] + z[k];
 if (!(u[k] >= 0)) {
-    return NAN;
+    return (R)NAN;
 }
 if (total > 0) {
     sum += (u[k] - z[k]) * (u[k] - z[k]) / total;

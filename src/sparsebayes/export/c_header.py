@@ -188,8 +188,9 @@ def _comment(source: Source, plan: Plan, stack_bytes: int) -> str:
         f"x points to {count} finite numbers of type {source.real}, the other arguments to room",
         "for results. Inputs that are not finite, or so large that numbers overflow, give NaN.",
         "Needs C99 and math.h (-lm). Allocates no memory, has no state.",
-        f"Tables: {source.table_bytes} bytes, if all functions are called. "
-        f"Arrays on the stack: {stack_bytes} bytes.",
+        f"Tables: {source.table_bytes} bytes, if all functions are called. Stack: arrays of "
+        f"{stack_bytes} bytes,",
+        "and a few hundred more for the calls.",
         "",
         "Inputs:",
         *_names(plan),
