@@ -266,7 +266,7 @@ def main() -> None:
     parser = argument_parser("Beside what people use today, on small problems", 1)
     parser.add_argument("--draws", type=int, default=5, help="data sets of each problem")
     args = parser.parse_args()
-    report = Report.open("Comparison with alternatives", args.threads)
+    report = Report.open("Beside what people use today", args.threads)
     report.note("means over draws; times are CPU seconds and medians")
     report.note("terms are what a prediction sums: kernels, support vectors, inducing inputs")
     name_absent(["fastrvm", "sklearn-rvm"])
