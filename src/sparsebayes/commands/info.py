@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> None:
     summarize(found, model, int(model.posterior_.atoms.count))
     if hasattr(model, "degrees_of_freedom_"):
         freedom = float(model.degrees_of_freedom_)
-        found.line("freedom", f"{freedom:.4g} degrees", degrees_of_freedom=freedom)
+        found.line("freedom", f"{freedom:.4g} degrees of freedom", degrees_of_freedom=freedom)
     _describe_exports(found, model)
     found.line(
         "written by",
