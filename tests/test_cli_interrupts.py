@@ -70,7 +70,7 @@ def test_during_a_fit(tmp_path):
 def test_during_a_write(tmp_path, suffix):
     data = sinc(60, random_state=0)
     RVR(gamma=0.1).fit(data.X, data.y).save(tmp_path / "m.model")
-    count = 400_000 if suffix == "csv" else 1_500_000
+    count = 150_000 if suffix == "csv" else 600_000
     np.save(tmp_path / "data.npy", np.linspace(-3, 3, count)[:, np.newaxis])
     output = tmp_path / f"out.{suffix}"
     output.write_text("old predictions")

@@ -87,15 +87,14 @@ def test_many_rows_get_fewer_basis_functions(fitted, monkeypatch):
 
     monkeypatch.setattr(_fit_model, "_MOST_ROWS", 30)
     monkeypatch.setattr(_fit_model, "_CENTERS", 12)
-    monkeypatch.setattr(_fit_model, "_CENTERS_OF_CLASSES", 7)
+    monkeypatch.setattr(_fit_model, "_CENTERS_OF_CLASSES", 24)
     facts, _, _ = fitted(frame())
     assert facts["of_atoms"] == 12
-    assert (
-        "more than 30 rows (40): 12 basis functions are at centers of clusters" in facts["notes"][0]
-    )
+    (note,) = facts["notes"]
+    assert "more than 30 rows (40): 12 basis functions are at centers of clusters" in note
     kinds = frame()["y"].rank() // 14
     facts, _, _ = fitted(frame(y=kinds), "--task", "classification")
-    assert facts["of_atoms"] == 7
+    assert facts["of_atoms"] == 24 // 3
     facts, _, _ = fitted(frame(), "--centers", 20)
     assert (facts["of_atoms"], facts["notes"]) == (20, [])
     facts, _, _ = fitted(frame(), "--kernel", "none")
