@@ -333,6 +333,8 @@ def test_the_probability_of_the_second_class_and_where_it_is_one_half(models):
     corners = np.concatenate([path.vertices for path in line.get_paths()])
     halves = models.classes.predict_proba(corners)[:, 1]
     assert np.abs(halves - 0.5).max() < 0.05
+    for level, path in zip(display.levels_.levels, display.levels_.get_paths(), strict=True):
+        assert np.abs(models.classes.predict_proba(path.vertices)[:, 1] - level).max() < 0.05
     for label, points in enumerate(display.points_):
         np.testing.assert_array_equal(
             points.get_xydata(), models.points.X[models.points.y == label]

@@ -24,6 +24,7 @@ FloatArray = NDArray[np.float64]
 __all__ = ["DecisionDisplay"]
 
 _SIZE = (6.5, 5.0)  # inches
+_SURE = {0.1: "dotted", 0.9: "dashed"}  # probabilities that have a line too
 _FEW = 6  # classes, of which each is called one
 
 
@@ -31,9 +32,9 @@ _FEW = 6  # classes, of which each is called one
 class DecisionDisplay:
     """Probabilities of classes over two inputs, with data and relevance vectors.
 
-    Two classes: the probability of the second one, and the line where it is one half. More: the
-    most probable class, the paler the less certain, and the lines between them. Use
-    `from_estimator`; the parameters are what is drawn.
+    Two classes: the probability of the second one, and lines where it is one half, a tenth and nine
+    tenths. More: the most probable class, the paler the less certain, and the lines between them.
+    Use `from_estimator`; the parameters are what is drawn.
 
     Parameters
     ----------
@@ -66,6 +67,8 @@ class DecisionDisplay:
         Probabilities, or colors of the classes.
     boundaries_ : list of matplotlib QuadContourSet
         Where another class becomes the most probable one.
+    levels_ : matplotlib QuadContourSet or None
+        Where the probability of the second of two classes is 0.1 and 0.9.
     points_ : list of matplotlib Line2D
         Data of each class.
     vectors_ : matplotlib Line2D or None
@@ -98,6 +101,7 @@ class DecisionDisplay:
     figure_: Any = field(init=False)
     surface_: Any = field(init=False, default=None)
     boundaries_: list[Any] = field(init=False, default_factory=list)
+    levels_: Any = field(init=False, default=None)
     points_: list[Any] = field(init=False, default_factory=list)
     vectors_: Any = field(init=False, default=None)
     colorbar_: Any = field(init=False, default=None)
@@ -228,9 +232,16 @@ class DecisionDisplay:
             rasterized=True,
         )
         self._boundary(ax, second - 0.5)
+        within = [level for level in _SURE if second.min() < level < second.max()]
+        if within:
+            style = {"colors": "black", "linewidths": 0.8}
+            dashes = [_SURE[level] for level in within]
+            self.levels_ = ax.contour(self.x0, self.x1, second, within, linestyles=dashes, **style)
         self.colorbar_ = ax.figure.colorbar(
             self.surface_, ax=ax, shrink=0.9, ticks=[0.0, 0.25, 0.5, 0.75, 1.0]
         )
+        for level, dashes in (_SURE | {0.5: "solid"}).items():
+            self.colorbar_.ax.axhline(level, color="black", linewidth=0.8, linestyle=dashes)
         self.colorbar_.set_label(f"probability of class {short(self.classes.tolist()[1], 12)}")
 
     def _draw_several(self, ax: Any) -> None:
