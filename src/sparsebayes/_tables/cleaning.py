@@ -44,6 +44,8 @@ class Clean:
         Whether the target is one of classes.
     rows : int
         How many rows the table has.
+    places : ndarray of shape (n,)
+        Which of them these are, counted from 1.
     notes : list of str
         Sentences about what was left out and why.
     warnings : list of str
@@ -56,6 +58,7 @@ class Clean:
     targets: list[str]
     classes: bool
     rows: int
+    places: NDArray[np.intp]
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -82,7 +85,7 @@ def read_strictly(table: Table, targets: list[str], features: list[str], *, clas
     else:
         values = read_numbers(table, features + targets)
         X, y = values[:, : len(features)], _squeezed(values[:, len(features) :])
-    return Clean(X, y, features, targets, classes, len(X))
+    return Clean(X, y, features, targets, classes, len(X), np.arange(1, len(X) + 1))
 
 
 def clean(
@@ -141,7 +144,8 @@ def clean(
         X = np.ascontiguousarray(X[:, varies])
     if not names:
         raise TableError(f"{table.path}: no column is left to predict from ({notes[-1]})")
-    return Clean(X, y, names, targets, classes, rows, notes, warnings)
+    places = np.flatnonzero(complete) + 1
+    return Clean(X, y, names, targets, classes, rows, places, notes, warnings)
 
 
 def _without_names(table: Table) -> str:

@@ -43,8 +43,10 @@ class Data:
         Whether the target is one of classes.
     rows : int
         How many are fitted.
+    places : ndarray of shape (rows,) or None
+        Which rows of the table they are, counted from 1.
     test : tuple or None
-        Inputs and targets of rows that are held out.
+        Inputs and targets of rows that are held out, and which rows these are.
     notes, warnings : list of str
         Sentences about the data; warnings are said even to who wants no notes.
     source : Source or None
@@ -58,7 +60,8 @@ class Data:
     targets: list[str]
     classes: bool
     rows: int
-    test: tuple[Any, Any] | None = None
+    places: Any = None
+    test: tuple[Any, Any, Any] | None = None
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     source: Source | None = None
@@ -115,6 +118,7 @@ def gathered(arguments: argparse.Namespace) -> Data:
         targets,
         found.classes,
         len(found.X),
+        found.places,
         notes=found.notes,
         warnings=found.warnings,
     )
@@ -166,8 +170,9 @@ def _hold_out(data: Data, fraction: float, seed: int) -> None:
             f"{data.table.path}: --test {fraction:g} of {counted(len(test), 'row')} leaves no rows "
             "to fit, or none to test"
         )
-    data.test = data.X[test], data.y[test]
-    data.X, data.y, data.rows = data.X[~test], data.y[~test], int((~test).sum())
+    data.test = data.X[test], data.y[test], data.places[test]
+    data.X, data.y, data.places = data.X[~test], data.y[~test], data.places[~test]
+    data.rows = len(data.X)
 
 
 def split(

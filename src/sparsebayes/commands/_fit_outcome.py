@@ -55,13 +55,14 @@ def judged(arguments: argparse.Namespace, data: Data, model: Any) -> dict[str, A
         if not rows.complete.any():
             raise TableError(f"{table.path}: no row without missing values to test")
         assert rows.y is not None
-        data.test = rows.X[rows.complete], rows.y[rows.complete]
+        places = np.flatnonzero(rows.complete) + 1
+        data.test = rows.X[rows.complete], rows.y[rows.complete], places
     if data.test is None:
         return None
     # Imported late: only who asks for it waits for it.
     from sparsebayes.reporting._quality import measure
 
-    return dict(measure(model, *data.test))
+    return dict(measure(model, *data.test[:2]))
 
 
 def show_quality(
@@ -93,9 +94,12 @@ def write_outputs(arguments: argparse.Namespace, data: Data, model: Any) -> None
         from sparsebayes.reporting import make_report
 
         training = None if data.source is not None else (data.X, data.y)
+        X, y, places = data.test or (None, None, None)
         make_report(
             model,
-            *(data.test or (None, None)),
+            X,
+            y,
+            row_names=places,
             title=title_of(data),
             notes=[*data.warnings, *data.notes],
             target_names=data.targets,

@@ -69,7 +69,7 @@ def opened(arguments: argparse.Namespace, path: str, wanted: Sequence[str] = ())
 
     return open_table(
         path,
-        format=arguments.format,
+        format=arguments.format if path == arguments.data else None,
         strict=arguments.strict,
         folders=arguments.command == "fit",
         header=arguments.header,
