@@ -63,7 +63,8 @@ def visit(browser: webdriver.Chrome, page: Path, width: str, theme: str, shot: P
     browser.get(page.as_uri())
     browser.execute_script(f"localStorage.setItem('mode', '{theme}')")
     browser.refresh()
-    browser.execute_async_script("document.fonts.ready.then(arguments[0])")
+    fonts = "const done = arguments[0]; document.fonts.ready.then(() => done())"
+    browser.execute_async_script(fonts)
     browser.save_screenshot(str(shot))
     errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     faults = [f"console: {entry['message']}" for entry in errors]
