@@ -12,6 +12,7 @@ from report_page import Page, page_of
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Bias, Kernel, Linear, Wavelet
+from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.reporting import Report, make_report
 
 
@@ -66,6 +67,31 @@ class TestKindsOfModels:
         mean = pipeline.predict(new.X)
         shown = [float(text) for text in page.column("target-0-rows", "predicted")]
         np.testing.assert_allclose(shown, mean, rtol=1e-3, atol=1e-12)
+
+    def test_known_noise_as_a_likelihood(self, wave):
+        _, data, new = wave
+        model = RVR(gamma=0.1, likelihood=Gaussian(0.01)).fit(data.X, data.y)
+        page = page_of(model.report(new.X, new.y))
+        assert "Gaussian likelihood" in page.text
+        assert page.marks("target-0-calibration") == 10
+
+    def test_a_likelihood_of_ones_own_need_not_have_intervals(self, wave):
+        _, data, new = wave
+
+        class Bare:
+            def __init__(self, counts):
+                self.mean, self.std, self.logpmf = counts.mean, counts.std, counts.logpmf
+
+        class Own(Poisson):
+            def predictive(self, mean, covariance):
+                return Bare(super().predictive(mean, covariance))
+
+        rng = np.random.default_rng(0)
+        model = RVR(gamma=0.1, likelihood=Own()).fit(data.X, rng.poisson(3.0, len(data.y)))
+        page = page_of(model.report(new.X, rng.poisson(3.0, len(new.y))))
+        assert "the band two standard deviations" in page.text
+        assert "Inside 90 % intervals" not in page.text
+        assert page.marks("target-0-fit") == len(new.y)
 
     @pytest.mark.parametrize("unit", [1e-150, 1e150])
     def test_units(self, wave, unit):

@@ -203,8 +203,8 @@ def _vague(given: Subject, numbers: list[NumberQuality]) -> int:
     function_std = numbers[0].function_std if numbers else None
     if function_std is None or not len(given.model.posterior_.norm):
         return 0
-    noise, usual = math.sqrt(given.model.noise_variance_), float(np.median(function_std))
-    return int(((function_std > noise) & (function_std > _LONE * usual)).sum())
+    mostly = 2 * function_std**2 > numbers[0].std ** 2
+    return int((mostly & (function_std > _LONE * float(np.median(function_std)))).sum())
 
 
 def _of_balance(given: Subject, quality: ClassQuality | None) -> Iterator[Html]:

@@ -11,7 +11,7 @@ from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.reporting._atoms import parts_of
 from sparsebayes.reporting._html import Html, cut, name, number, percent, tag
-from sparsebayes.reporting._quality import ClassQuality, NumberQuality, interval
+from sparsebayes.reporting._quality import ClassQuality, NumberQuality, error_bars
 from sparsebayes.reporting._subject import Rows, Subject
 from sparsebayes.reporting._svg import Plot, bars
 from sparsebayes.reporting._tables import Column, table
@@ -141,7 +141,7 @@ def predicted_and_observed(
             f"{key}-fit",
             both.svg("Predicted against observed values of held-out rows"),
             Html(
-                f"<b>Predicted against observed</b> {title}, with intervals of {percent(0.95, 0)}. "
+                f"<b>Predicted against observed</b> {title}, with {quality.reach}. "
                 f"The dashed line is a perfect prediction."
                 f"{_drawn(len(chosen), quality.n)}"
             ),
@@ -422,7 +422,8 @@ def curve(given: Subject, quality: NumberQuality | None) -> Html | None:
         return None
     model = given.model
     mean = np.ravel(model.predict(at[:, None]))
-    low, high = map(np.ravel, interval(model.predict_distribution(at[:, None]), mean))
+    band = error_bars(model.predict_distribution(at[:, None]), mean)
+    low, high = np.ravel(band.low), np.ravel(band.high)
     shown = [low, high]
     held_out, training = given.held_out, given.training
     chosen = drawn_rows(quality.n) if quality is not None else np.empty(0, dtype=np.intp)
@@ -435,7 +436,7 @@ def curve(given: Subject, quality: NumberQuality | None) -> Html | None:
         shown.append(old[1])
     plot = Plot(at, np.concatenate(shown), (cut(given.feature_names[0], 40), "target"))
     plot.band(at, low, high)
-    said = f"The line is the mean, the band intervals of {percent(0.95, 0)}, noise included."
+    said = f"The line is the mean, the band {band.reach}, noise included."
     if old is not None:
         plot.crosses(*old)
         said += " Crosses are training rows."

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes._calibration import Bin, reliability
 from sparsebayes._labels import plain
+from sparsebayes.reporting._html import percent
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -26,8 +27,9 @@ class NumberQuality:
     observed: FloatArray  # (n,)
     predicted: FloatArray  # (n,)
     std: FloatArray  # (n,)
-    low: FloatArray  # (n,) ends of intervals of 95 %
+    low: FloatArray  # (n,) ends of error bars
     high: FloatArray  # (n,)
+    reach: str  # what the error bars are
     function_std: FloatArray | None  # (n,) the same without noise, where it is normal
     discrete: bool  # counts, whose intervals hold at least what they state
     rmse: float
@@ -120,7 +122,8 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
     mean, std = (np.reshape(values, y.shape) for values in (mean, found.std))
     density = _log_density(found, y)
     inside = {level: _inside(found, y, level) for level in {*LEVELS, *_CURVE}}
-    low, high = (np.reshape(end, y.shape) for end in interval(found, mean))
+    bars = error_bars(found, mean)
+    low, high = (np.reshape(end, y.shape) for end in (bars.low, bars.high))
     return [
         _one_target(
             y[:, t],
@@ -130,6 +133,7 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
             std=std[:, t],
             low=low[:, t],
             high=high[:, t],
+            reach=bars.reach,
             function_std=None if function_std is None else np.reshape(function_std, y.shape)[:, t],
             discrete=hasattr(found, "logpmf"),
         )
@@ -137,7 +141,15 @@ def judge_numbers(model: Any, X: Any, y: FloatArray) -> list[NumberQuality]:
     ]
 
 
-def interval(found: Any, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
+class ErrorBars(NamedTuple):
+    """Ends of error bars, and what they are."""
+
+    low: FloatArray
+    high: FloatArray
+    reach: str
+
+
+def error_bars(found: Any, mean: FloatArray) -> ErrorBars:
     """Intervals of 95 % of a distribution.
 
     Parameters
@@ -149,14 +161,14 @@ def interval(found: Any, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
 
     Returns
     -------
-    low, high : ndarray
-        Ends; two standard deviations about the mean where it has none.
+    ErrorBars
+        Two standard deviations about the mean where it has no intervals.
     """
     if hasattr(found, "interval"):
         low, high = found.interval(0.95)
-        return low, high
+        return ErrorBars(low, high, f"intervals of {percent(0.95, 0)}")
     reach = 2.0 * np.reshape(found.std, mean.shape)
-    return mean - reach, mean + reach
+    return ErrorBars(mean - reach, mean + reach, "two standard deviations")
 
 
 def _one_target(
