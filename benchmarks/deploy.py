@@ -86,11 +86,11 @@ def models() -> dict[str, tuple[Any, np.ndarray, list[str]]]:
 
 
 def best(job: Callable[[], Any], repeats: int) -> float:
-    """Seconds of the fastest of some runs."""
+    """CPU seconds of the fastest of some runs: one thread does it all."""
     run = Run()
     for _ in range(repeats):
         run.once(job)
-    return run.wall
+    return run.cpu
 
 
 def in_python(model: Any, X: np.ndarray, answer: str, repeats: int) -> tuple[float, float]:
@@ -222,7 +222,7 @@ def main() -> None:
                         "code + tables, single": single[3],
                     }
                 )
-    report.show("Microseconds for one prediction", times, COLUMNS)
+    report.show("Microseconds of CPU for one prediction", times, COLUMNS)
     report.note("Differences are the largest ones of an answer from Python's, over all rows.")
     report.note("ONNX computes all answers at a time: mean and deviations, or probabilities.")
     report.show("Bytes", sizes, SIZES)
