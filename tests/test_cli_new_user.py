@@ -55,9 +55,9 @@ def test_each_problem_gets_a_sentence(run, file, tmp_path):
         ["column 'sold' holds dates (row 2 (line 3): '2015-01-02'): left out"],
         ["column 'town' holds text (row 1 (line 2): 'Oslo'): left out"],
         ["column 'pool' has no value in 33", "of 50000 rows: left out"],
+        ["column 'country' is constant: left out"],
         ["50 rows have no target ('price'), the first row 6: left out"],
         ["501 of 50000 rows have missing values, most of them in column 'a' (500): left out"],
-        ["column 'country' is constant: left out"],
         ["scales of features differ", "'area'", "standardized"],
     ]
     assert len(facts["notes"]) == len(words)

@@ -68,6 +68,28 @@ def test_named_columns_may_have_most_values_missing(fitted):
     assert model.n_features_in_ == 3
 
 
+def test_columns_that_are_constant_cost_no_rows(fitted):
+    gaps = np.where(np.arange(N) % 3, 5.0, np.nan)
+    late = np.where(np.arange(N) < 2, 1.0, 0.0)
+    data = frame(gaps=gaps, late=late)
+    data.loc[[0, 1], "a"] = np.nan
+    facts, _, _ = fitted(data, *LINEAR)
+    assert facts["rows"] == N - 2
+    first, _, second = facts["notes"]
+    assert first.endswith("column 'gaps' is constant: left out")
+    assert second.endswith("column 'late' is constant in these rows: left out")
+
+
+def test_lists_are_no_values(fails, run, tmp_path):
+    path = tmp_path / "d.parquet"
+    frame(c=[[1, 2]] * N).to_parquet(path)
+    words = ["the target, column 'c'", "'[1, 2]'", "neither numbers nor text"]
+    fails("fit", path, "--target", "c", words=words)
+    code, _, err = run("fit", path, "--target", "y", *LINEAR)
+    assert code == 0
+    assert "column 'c' holds neither numbers nor text (row 1: '[1, 2]'" in err
+
+
 def test_nothing_is_left(fails, tmp_path):
     pd.DataFrame({"t": ["u", "v"], "y": [1, 2]}).to_csv(tmp_path / "d.csv", index=False)
     fails("fit", tmp_path / "d.csv", "--target", "y", words=["no column is left", "holds text"])

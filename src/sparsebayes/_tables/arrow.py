@@ -173,7 +173,7 @@ def _plain(column: Any, name: str) -> Column:
         dated = bool(pa.types.is_temporal(kind))
         odd = len(column) - missing
         example = f"{_first(column)} of type {kind}"
-        return Column(name, "dates" if dated else "text", nothing, missing, odd, example)
+        return Column(name, "dates" if dated else "other", nothing, missing, odd, example)
     numbers = _numbers(column)
     missing = int(np.isnan(numbers).sum())
     if missing == len(column):

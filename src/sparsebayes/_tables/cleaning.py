@@ -24,6 +24,7 @@ _LEFT_OUT: dict[Kind, tuple[str, str]] = {
         "may be read in two ways, as 1,234 is 1234 or 1.234",
         "say which with --decimal point or --decimal comma",
     ),
+    "other": ("holds neither numbers nor text", ""),
     "nothing": ("has no values", ""),
 }
 
@@ -138,12 +139,12 @@ def clean(
     names = [column.name for column in kept]
     constant = [name for name, moves in zip(names, varies, strict=True) if not moves]
     if constant:
-        is_ = "is" if len(constant) == 1 else "are"
-        notes.append(f"{table.path}: {listed(constant)} {is_} constant: left out")
+        # Such as the rows that are left: what the whole column holds was looked at before.
+        _say_constant(table.path, constant, " in these rows", notes)
         names = [name for name, moves in zip(names, varies, strict=True) if moves]
         X = np.ascontiguousarray(X[:, varies])
     if not names:
-        raise TableError(f"{table.path}: no column is left to predict from ({notes[-1]})")
+        raise _nothing_left(table.path, notes)
     places = np.flatnonzero(complete) + 1
     return Clean(X, y, names, targets, classes, rows, places, notes, warnings)
 
@@ -157,7 +158,7 @@ def _without_names(table: Table) -> str:
 
 def _is_of_classes(table: Table, targets: list[Column], task: str, notes: list[str]) -> bool:
     for target in targets:
-        if target.kind in ("dates", "ambiguous", "nothing"):
+        if target.kind in ("dates", "ambiguous", "nothing", "other"):
             raise TableError(f"{table.path}: the target, {fault(target)}")
     if len(targets) > 1:
         if task == "classification":
@@ -202,7 +203,7 @@ def _refuse_names(table: Table, target: Column) -> None:
 def _columns(path: str, columns: list[Column], named: bool, notes: list[str]) -> list[Column]:
     """The features that can be used."""
     rows = len(columns[0].numbers)
-    kept = []
+    kept, constant = [], []
     faulty: dict[Kind, list[Column]] = {}
     sparse = []
     for column in columns:
@@ -212,6 +213,8 @@ def _columns(path: str, columns: list[Column], named: bool, notes: list[str]) ->
             faulty.setdefault(column.kind, []).append(column)
         elif 2 * (column.missing + column.odd) > rows and not named:
             sparse.append(column)
+        elif (values := column.numbers[~np.isnan(column.numbers)]).min() == values.max():
+            constant.append(column.name)
         else:
             kept.append(column)
             if column.remark:
@@ -231,10 +234,21 @@ def _columns(path: str, columns: list[Column], named: bool, notes: list[str]) ->
         gaps = min(column.missing + column.odd for column in sparse)
         least = "" if len(sparse) == 1 else "at least "
         notes.append(f"{path}: {names} {have} no value in {least}{gaps} of {rows} rows: left out")
+    if constant:
+        _say_constant(path, constant, "", notes)
     if not kept:
-        reason = f" ({notes[-1].removeprefix(f'{path}: ')})" if notes else ""
-        raise TableError(f"{path}: no column is left to predict from{reason}")
+        raise _nothing_left(path, notes)
     return kept
+
+
+def _say_constant(path: str, names: list[str], where: str, notes: list[str]) -> None:
+    are = "is" if len(names) == 1 else "are"
+    notes.append(f"{path}: {listed(names)} {are} constant{where}: left out")
+
+
+def _nothing_left(path: str, notes: list[str]) -> TableError:
+    reason = notes[-1].removeprefix(f"{path}: ")
+    return TableError(f"{path}: no column is left to predict from ({reason})")
 
 
 def fault(column: Column) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-Kind = Literal["numbers", "truths", "text", "dates", "ambiguous", "nothing"]
+Kind = Literal["numbers", "truths", "text", "dates", "ambiguous", "nothing", "other"]
 
 
 class TableError(ValueError):
@@ -27,8 +27,8 @@ class Column:
     name : str
         Its name.
     kind : str
-        "numbers", "truths" (true and false), "dates", "nothing", "ambiguous" (numbers such as
-        1,234 that may be read in two ways), or "text" for all else.
+        "numbers", "truths" (true and false), "dates", "text", "nothing", "ambiguous" (numbers such
+        as 1,234 that may be read in two ways), or "other" such as lists.
     numbers : ndarray of shape (rows,)
         NaN for missing values and for what is no number.
     missing : int

@@ -133,6 +133,8 @@ def _task(arguments: argparse.Namespace) -> str:
     if arguments.likelihood == "poisson":
         if arguments.task == "classification":
             raise TableError("--likelihood poisson is for counts, and --task classification is not")
+        if len(arguments.target) > 1:
+            raise TableError("--likelihood poisson takes one --target")
         return "regression"
     return str(arguments.task)
 

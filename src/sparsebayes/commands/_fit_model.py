@@ -87,7 +87,8 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
         )
     if asked is False or data.source is not None or isinstance(gamma, list) or gamma == "ard":
         return gamma, None
-    scales = data.X.std(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        scales = data.X.std(axis=0)
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         return gamma, None
     ratio = float(scales.max() / scales.min())
