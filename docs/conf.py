@@ -47,6 +47,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_show_search_summary = False  # fetched, which a browser refuses to pages opened from a disk
 html_theme_options = {
     "logo": {"text": f"sparsebayes {version}"},
     "header_links_before_dropdown": 7,
