@@ -57,6 +57,7 @@ def browser():
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+        driver.set_script_timeout(120)  # seconds, for axe beside other tests
         yield driver
         driver.quit()
 

@@ -26,6 +26,8 @@ class Picture:
         # The baseline of a number is 4.5 units below the place it is for.
         upward = [(float(y) - 4.5, float(text)) for _, y, anchor, text in labels if anchor == "end"]
         self.x, self.y = (np.polyfit(*zip(*pairs, strict=True), 1) for pairs in (across, upward))
+        assert self.x[0] > 0, "values do not rise to the right"
+        assert self.y[0] < 0, "values do not rise upward"
         self.svg = svg
 
     @property
