@@ -145,6 +145,20 @@ def softmax_of_independent(m, v):
 ACCURACY = {0.05: (5e-4, 1e-4), 1.0: (5e-3, 1e-3), 30.0: (2e-2, 5e-3), 1e4: (2e-2, 5e-3)}
 
 
+@pytest.mark.parametrize("K", [3, 5, 8])
+def test_softmax_where_only_one_direction_is_uncertain(K):
+    """Of a singular covariance rounding is left, which must not become another direction."""
+    rng = np.random.default_rng(K)
+    m, direction = 3 * rng.normal(size=(40, K)), rng.normal(size=(40, K))
+    direction *= 10 ** rng.uniform(-2, 1, size=(40, 1))
+    got = np.exp(log_mean_softmax(m, direction[:, :, None] * direction[:, None, :]))
+    z = np.linspace(-9, 9, 20_001)
+    weight = np.exp(-0.5 * z**2)
+    for i in range(40):
+        p = softmax(m[i] + z[:, None] * direction[i], axis=1)
+        assert_allclose(got[i], weight @ p / weight.sum(), atol=1e-3)
+
+
 @pytest.mark.parametrize("v", ACCURACY)
 @pytest.mark.parametrize("kind", ["full", "independent", "two directions"])
 def test_three_classes_against_a_grid(v, kind):

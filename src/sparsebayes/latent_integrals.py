@@ -17,6 +17,7 @@ from scipy.special import erfcx, log_expit, log_softmax, logsumexp, ndtri
 FloatArray = NDArray[np.float64]
 
 __all__ = [
+    "NEGLIGIBLE",
     "TIE",
     "Lattice",
     "log_mean_sigmoid",
@@ -38,6 +39,7 @@ _LATTICES = ((128, 19), (512, 115), (2048, 301), (8192, 3035))
 _VARIANCES = (0.1, 2.0)  # where the next larger rule begins
 _FEW_CLASSES = 5  # up to which a larger one is cheap
 _LEAST_POINTS = 8  # points per dimension: fewer could repeat a coordinate
+NEGLIGIBLE = 1e-14  # share of the largest variance below which a variance is rounding
 TIE = 1e-7  # relative difference of variances that are equal up to rounding
 _UNDERFLOW = 1e-280
 
@@ -295,6 +297,8 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
     n, K, _ = rest.shape
     rows, diagonal = np.arange(n), np.arange(K)
     root = np.zeros((n, K, K - 1))
+    # Of a singular covariance rounding is left, of which columns of any size could be made.
+    least = NEGLIGIBLE * rest[:, diagonal, diagonal].max(axis=1)
     waiting = np.ones((n, K), dtype=bool)
     for j in range(K - 1):
         variances = rest[:, diagonal, diagonal]
@@ -303,7 +307,7 @@ def _pivoted_root(covariance: FloatArray, mean: FloatArray) -> FloatArray:
         pivot = np.where(equal if j < K - 2 else waiting, mean, -np.inf).argmax(axis=1)
         waiting[rows, pivot] = False
         size = variances[rows, pivot]
-        positive = size > 0
+        positive = size > least
         scale = np.where(positive, 1.0 / np.sqrt(np.where(positive, size, 1.0)), 0.0)
         column = rest[rows, :, pivot] * scale[:, None]
         root[:, :, j] = column

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsebayes.export._c_text import Source
-from sparsebayes.latent_integrals import TIE, logistic_rule, softmax_lattices
+from sparsebayes.latent_integrals import NEGLIGIBLE, TIE, logistic_rule, softmax_lattices
 
 __all__ = ["write_mean_sigmoid", "write_mean_softmax", "write_softmax"]
 
@@ -15,6 +15,7 @@ __all__ = ["write_mean_sigmoid", "write_mean_softmax", "write_softmax"]
 _RULES = {False: (20, 0.6, 0.5625, 8.6), True: (10, 0.9, 1.1, 5.8)}
 _WIDE = 4.0
 _TIES = {False: TIE, True: 1e-5}
+_NEGLIGIBLE = {False: NEGLIGIBLE, True: 1e-6}
 _BLOCK = 32  # points whose probabilities are added before they join the others: rounding
 
 
@@ -270,7 +271,7 @@ def _write_root(source: Source, K: int) -> None:
                 }
                 waiting[pivot] = 0;
                 most = cov[pivot * @K@ + pivot];
-                factor = most > 0 ? 1 / sqrt(most) : 0;
+                factor = most > @negligible@ * largest ? 1 / sqrt(most) : 0;
                 for (k = 0; k < @K@; k++) {
                     root[k * @D@ + j] = cov[k * @K@ + pivot] * factor;
                 }
@@ -287,6 +288,7 @@ def _write_root(source: Source, K: int) -> None:
         K=K,
         D=K - 1,
         tie=source.number(_TIES[source.single]),
+        negligible=source.number(_NEGLIGIBLE[source.single]),
     )
 
 

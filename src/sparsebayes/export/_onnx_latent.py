@@ -68,6 +68,7 @@ _TAIL = np.array(
     ]
 )
 _TIE = {"double": latent_integrals.TIE, "single": 1e-4}
+_NEGLIGIBLE = {"double": latent_integrals.NEGLIGIBLE, "single": 1e-6}
 
 
 def mean_sigmoid(graph: Graph, mean: str, variance: str) -> str:
@@ -142,8 +143,9 @@ def mean_softmax(graph: Graph, mean: str, covariance: str, K: int) -> str:
     """
     contrast = graph("Sub", covariance, graph("ReduceMean", covariance, axes=[1]))
     contrast = graph("Sub", contrast, graph("ReduceMean", contrast, axes=[2]))
-    root = _pivoted_root(graph, contrast, mean, K)
-    largest = graph("ReduceMax", _diagonal(graph, contrast, K), axes=[1], keepdims=0)
+    largest = graph("ReduceMax", _diagonal(graph, contrast, K), axes=[1])
+    root = _pivoted_root(graph, contrast, mean, largest, K)
+    largest = graph("Squeeze", largest, [1])
     # Row by row: all points of all rows at once would take gigabytes.
     row = Graph(graph.precision, graph)
     one_mean, one_root, one_size = (row.fresh() for _ in range(3))
@@ -206,8 +208,9 @@ def _diagonal(graph: Graph, matrices: str, K: int) -> str:
     return graph("ReduceSum", graph("Mul", matrices, np.eye(K)[None]), [2], keepdims=0)
 
 
-def _pivoted_root(graph: Graph, covariance: str, mean: str, K: int) -> str:
+def _pivoted_root(graph: Graph, covariance: str, mean: str, largest: str, K: int) -> str:
     """Root (rows, K, K - 1) of the covariances, as `latent_integrals` takes it."""
+    least = graph("Mul", largest, _NEGLIGIBLE[graph.precision])
     one = Graph(graph.precision, graph)
     rest = one.input(one.fresh(), ["rows", K, K])
     done = one.input(one.fresh(), ["rows", K])
@@ -223,7 +226,7 @@ def _pivoted_root(graph: Graph, covariance: str, mean: str, K: int) -> str:
     chosen = one("Cast", one("Equal", pivot, np.arange(K)[None]), to=graph.kind)
     others = one("Sub", 1.0, chosen)
     size = one("ReduceSum", one("Mul", variances, chosen), [1])
-    positive = one("Greater", size, 0.0)
+    positive = one("Greater", size, least)
     root = one("Sqrt", one("Where", positive, size, 1.0))
     scale = one("Where", positive, one("Reciprocal", root), 0.0)
     along = one("Mul", rest.name, one("Unsqueeze", chosen, [1]))
