@@ -95,6 +95,8 @@ def test_many_rows_get_fewer_basis_functions(fitted, monkeypatch):
     kinds = frame()["y"].rank() // 14
     facts, _, _ = fitted(frame(y=kinds), "--task", "classification")
     assert facts["of_atoms"] == 24 // 3
+    facts, _, _ = fitted(frame(y=kinds > 1))
+    assert facts["of_atoms"] == 24
     facts, _, _ = fitted(frame(), "--centers", 20)
     assert (facts["of_atoms"], facts["notes"]) == (20, [])
     facts, _, _ = fitted(frame(), "--kernel", "none")

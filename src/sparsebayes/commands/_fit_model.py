@@ -18,7 +18,7 @@ __all__ = ["estimator_for"]
 
 _MOST_ROWS = 5000  # up to here every row is a center
 _CENTERS = 1000
-_CENTERS_OF_CLASSES = 500  # shared by more than two classes, which are fitted together
+_CENTERS_OF_CLASSES = 500  # shared by the latent functions, which are fitted together
 _UNEQUAL = 10.0  # ratio of scales beyond which a kernel is told them
 _BY_DIFFERENCES = ("rbf", "laplacian")  # kernels of differences: a scale is a factor of gamma
 
@@ -125,8 +125,9 @@ def _centers(arguments: argparse.Namespace, data: Data, scales: Any) -> Any:
         if data.rows <= _MOST_ROWS:
             return None
         number = _CENTERS
-        if data.classes and data.source is None and (K := np.unique(data.y).size) > 2:
-            number = max(_CENTERS_OF_CLASSES // K, 1)
+        if data.classes:
+            K = 2 if data.source is not None else np.unique(data.y).size
+            number = max(_CENTERS_OF_CLASSES // (K if K > 2 else 1), 1)
         data.notes.append(
             f"more than {_MOST_ROWS} rows ({data.rows}): {number} basis functions are at centers "
             "of clusters of rows, not one at each; --centers NUMBER takes more or fewer"

@@ -129,7 +129,7 @@ def add(commands: Any) -> None:
         metavar="NUMBER",
         type=count,
         help="basis functions there are, at centers of clusters of rows (default: one at each row "
-        "up to 5000 rows, 1000 for more, 500 in all for more than two classes)",
+        "up to 5000 rows, 1000 for more, 500 for classes, shared by more than two of them)",
     )
     model.add_argument(
         "--prior",
@@ -219,8 +219,8 @@ def run(arguments: argparse.Namespace) -> None:
         data=data.table.path, target=data.targets, features=data.features, seed=arguments.seed
     )
     task = "classification" if data.classes else "regression"
-    kind = "counts" if arguments.likelihood == "poisson" else "numbers"
-    found.line("task", f"{task} of {'classes' if data.classes else kind}", task=task)
+    kind = " of counts" if arguments.likelihood == "poisson" else ""
+    found.line("task", task + kind, task=task)
     score = data.score(model) if data.test is None else None
     # As after fitting a data frame: whoever loads the model can check a frame against them.
     model.feature_names_in_ = np.array(data.features, dtype=object)
