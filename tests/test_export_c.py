@@ -20,6 +20,7 @@ from compiled import Program, needs_gcc
 from exportable_models import (
     CLASSIFIERS,
     COUNTS,
+    NAMED,
     REGRESSORS,
     classifier,
     count_regression,
@@ -173,14 +174,19 @@ class TestOtherCompilers:
     def test_sanitizers(self, tmp_path):
         flags = ("-O1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
         program = Program(tmp_path, flags)
-        unknown = np.full((2, 4), np.nan)
-        unknown[1, :3] = 1.0
-        program.add("regression", regression("rbf"), unknown)
+        unknown = np.full((4, 4), np.nan)
+        unknown[1:, :3] = 1.0
+        unknown[2:, 3] = np.inf, -np.inf
+        known = [name for name in NAMED if name != "linear"] + ["gp-matern-5/2", "gp-periodic"]
+        for name in known:
+            program.add(name, regression(name), unknown)
         program.add("classes", classifier("rbf"), unknown)
         program.add("several", classifier("three"), unknown)
         program.add("negative", regression("chi2"), -np.ones((1, 4)))
         found = compare(program)
-        assert np.isnan(found["regression"]["predict_std"]).all()
+        for name in known:
+            for answer in found[name].values():
+                assert np.isnan(answer).all(), name
         assert np.isnan(found["classes"]["predict_proba"]).all()
         assert (found["classes"]["predict"] == -1).all()
         assert (found["several"]["predict"] == -1).all()

@@ -67,7 +67,7 @@ def write_atoms(source: Source, plan: Plan) -> int:
     for number, part in enumerate(plan.parts):
         phi = _target(source, part.places, number)
         if isinstance(part, Constant):
-            lines.append(f"    phi[{part.places[0]}] = 1;")
+            lines.append(f"phi[{part.places[0]}] = 1;")
             continue
         n = len(part.places)
         if isinstance(part, Columns):
@@ -78,17 +78,23 @@ def write_atoms(source: Source, plan: Plan) -> int:
             kept = _write_kernel(source, part, f"kernel{number}", d)
             centers = source.table(f"centers{number}", kept, "Centers of kernels, one in a row.")
             value = f"{function}(u, {centers} + {d} * i)"
-        lines += [f"    for (i = 0; i < {n}; i++) {{", f"        {phi} = {value};", "    }"]
-    counter = "    int i;\n" if any("(i = 0;" in line for line in lines) else ""
-    constants = all(isinstance(part, Constant) for part in plan.parts)
-    start = counter + ("    (void)x;\n" if constants else "")
+        lines += [f"for (i = 0; i < {n}; i++) {{", f"    {phi} = {value};", "}"]
+    constants = d == 0
+    start = ["(void)x;"] if constants else ["R unknown = 0;", "int i;"]
     if gathered:
-        start += f"    R u[{d}];\n    @inputs(x, u);\n"
+        start += [f"R u[{d}];", "@inputs(x, u);"]
     elif not constants:
-        start += "    const R *u = x;\n"
-    source.function(
-        "static inline void @atoms(const R *x, R *phi)\n{\n" + start + "\n".join(lines) + "\n}"
-    )
+        start += ["const R *u = x;"]
+    if not constants:
+        # Some kernels would give a number for what is none: zero times it is NaN, whatever they do.
+        lines += [
+            f"for (i = 0; i < {d}; i++) {{ /* NaN if an input is not finite */",
+            "    unknown += 0 * u[i];",
+            "}",
+            "phi[0] += unknown;",
+        ]
+    body = "".join(f"    {line}\n" for line in [*start, *lines])
+    source.function("static inline void @atoms(const R *x, R *phi)\n{\n" + body + "}")
     return d if gathered else 0
 
 

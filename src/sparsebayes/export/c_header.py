@@ -186,7 +186,8 @@ def _comment(source: Source, plan: Plan, stack_bytes: int) -> str:
         *functions,
         "",
         f"x points to {count} finite numbers of type {source.real}, the other arguments to room",
-        "for results. Inputs that are not finite, or so large that numbers overflow, give NaN.",
+        "for results. An input that is not finite gives NaN; where numbers overflow, results are",
+        "NaN or infinite.",
         "Needs C99 and math.h (-lm). Allocates no memory, has no state.",
         f"Tables: {source.table_bytes} bytes, if all functions are called. Stack: arrays of "
         f"{stack_bytes} bytes,",
