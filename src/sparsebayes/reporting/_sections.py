@@ -7,6 +7,7 @@ import numpy as np
 
 from sparsebayes.reporting import _facts, _figures
 from sparsebayes.reporting._atoms import MOST_ROWS, atom_table
+from sparsebayes.reporting._curve import curve
 from sparsebayes.reporting._html import (
     Html,
     joined,
@@ -41,7 +42,7 @@ def fitted(given: Subject, notes: Sequence[str]) -> Section:
         said.append(sentences(*(tag("bdi", note) for note in notes)))
     picture = None
     if given.held_out is None or given.held_out.y is None:
-        picture = _figures.curve(given, None)
+        picture = curve(given, None)
     pictures = [] if picture is None else [picture]
     return Section("fitted", "What was fitted", joined([*said, _figures.in_pairs(pictures)]))
 
@@ -73,7 +74,7 @@ def numbers_held_out(given: Subject, found: Sequence[NumberQuality], rows: Rows)
     drawn = min(len(found), _DRAWN_TARGETS)
     if drawn < len(found):
         parts.append(paragraph(f"Pictures show the first {drawn} of {len(found)} targets."))
-    picture = None if several else _figures.curve(given, found[0])
+    picture = None if several else curve(given, found[0])
     first = [] if picture is None else [picture]
     for place, quality in enumerate(found[:drawn]):
         title = name(given.target_names[place], 40)
