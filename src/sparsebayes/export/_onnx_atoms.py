@@ -11,7 +11,7 @@ from sparsebayes.dictionaries.kernel_functions import FEW_INPUTS, SPREAD, square
 from sparsebayes.export._onnx_graph import Graph
 from sparsebayes.export._plan import Columns, Constant, KernelPart, Part, Plan
 
-__all__ = ["columns_at", "differences", "filled", "inner_products"]
+__all__ = ["columns_at", "differences", "filled", "inner_products", "times"]
 
 FloatArray = NDArray[np.float64]
 
@@ -99,9 +99,14 @@ def differences(graph: Graph, X: str, Z: FloatArray) -> str:
 
 def inner_products(graph: Graph, X: str, Z: FloatArray) -> str:
     """Inner products of rows and centers, (rows, centers)."""
+    return times(graph, X, np.ascontiguousarray(Z.T))
+
+
+def times(graph: Graph, values: str, matrix: FloatArray) -> str:
+    """Rows of values times a matrix."""
     # onnxruntime merges a product with one number into the next matrix product, where it rounds
-    # that number to single precision: of one input there shall be no matrix product.
-    return graph("MatMul" if Z.shape[1] > 1 else "Mul", X, np.ascontiguousarray(Z.T))
+    # that number to single precision: with one row there shall be no matrix product.
+    return graph("MatMul" if len(matrix) > 1 else "Mul", values, matrix)
 
 
 def _summed(graph: Graph, values: str) -> str:
@@ -113,7 +118,7 @@ def _squared_distance(
 ) -> str:
     """Sum over the inputs of width (x - z)^2, (rows, centers)."""
     origin = Z.mean(axis=0)
-    root = np.broadcast_to(np.sqrt(width), origin.shape)  # as in inner_products: no single number
+    root = np.broadcast_to(np.sqrt(width), origin.shape)  # as in times: not one number
     U = graph("Mul", graph("Sub", X, origin), root)
     if np.isfinite(farthest):
         U = graph("Clip", U, -farthest, farthest)

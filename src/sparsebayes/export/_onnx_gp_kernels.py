@@ -85,4 +85,4 @@ def _matern(graph: Graph, X: str, Z: FloatArray, kernel: Any) -> str:
         factor = graph("Add", factor, graph("Mul", graph("Mul", distance, distance), 1.0 / 3.0))
     # Far away the factor may be infinite where the decay is zero.
     near = graph("Greater", decay, 0.0)
-    return graph("Where", near, graph("Mul", graph("Where", near, factor, 1.0), decay), 0.0)
+    return graph("Where", near, graph("Mul", factor, decay), 0.0)

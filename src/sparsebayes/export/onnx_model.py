@@ -12,7 +12,7 @@ import numpy as np
 import sparsebayes
 from sparsebayes._files import atomic_write
 from sparsebayes.export._errors import ExportError
-from sparsebayes.export._onnx_atoms import columns_at, filled
+from sparsebayes.export._onnx_atoms import columns_at, filled, times
 from sparsebayes.export._onnx_graph import OPSET, Graph
 from sparsebayes.export._onnx_latent import mean_sigmoid, mean_softmax
 from sparsebayes.export._plan import Plan, plan_of
@@ -231,7 +231,7 @@ def _regression(graph: Graph, plan: Plan, columns: str | None, doubt: str) -> li
         mean = filled(graph, "X", constant)
         variance = filled(graph, "X", plan.spread)
     else:
-        mean = graph("Add", graph("MatMul", columns, plan.weight), constant)
+        mean = graph("Add", times(graph, columns, plan.weight), constant)
         variance = _variance(graph, plan, columns)
     found = {"mean": graph("Mul", mean, plan.scale)}
     for name, extra in ("std", plan.noise), ("function_std", 0.0):
@@ -301,7 +301,7 @@ def _labels(graph: Graph, labels: tuple[Any, ...]) -> tuple[str, int]:
 
 def _variance(graph: Graph, plan: Plan, columns: str) -> str:
     """Variance of one function, (rows, 1)."""
-    half = graph("MatMul", columns, plan.root)
+    half = times(graph, columns, plan.root)
     if plan.fixed.any():
         half = graph("Add", half, plan.fixed)
     return graph("Add", graph("ReduceSumSquare", half, axes=[1]), plan.spread)
@@ -315,12 +315,12 @@ def _latent(graph: Graph, plan: Plan, columns: str | None) -> tuple[str, str]:
         covariance = filled(graph, "X", plan.spread.reshape(1, -1))
         return mean, covariance if K == 1 else graph("Reshape", covariance, [-1, K, K])
     own = (plan.latent[None] == np.arange(K)[:, None]).astype(np.float64)  # (K, m)
-    mean = graph("MatMul", columns, plan.weight * own.T)
+    mean = times(graph, columns, plan.weight * own.T)
     mean = graph("Add", mean, plan.constant[None])
     if K == 1:
         return mean, _variance(graph, plan, columns)
     parts = graph("Mul", graph("Unsqueeze", columns, [1]), own[None])
-    half = graph("Add", graph("MatMul", parts, plan.root), plan.fixed.reshape(1, K, m))
+    half = graph("Add", times(graph, parts, plan.root), plan.fixed.reshape(1, K, m))
     square = graph("MatMul", half, graph("Transpose", half, perm=[0, 2, 1]))
     return mean, graph("Add", square, plan.spread[None])
 
