@@ -275,6 +275,9 @@ class TestIntegrals:
                 rows.append(np.r_[rng.normal(size=K) * 2, (root @ root.T).ravel()])
         rows.append(np.r_[np.arange(K), np.eye(K).ravel()])  # equal variances: the mean decides
         rows.append(np.r_[1e3 * np.arange(K), 50 * np.eye(K).ravel()])
+        for _ in range(4):  # nothing is uncertain but one direction
+            direction = rng.normal(size=K)
+            rows.append(np.r_[rng.normal(size=K), 3 * np.outer(direction, direction).ravel()])
         rows = np.array(rows)
         call = f"model_mean_softmax(r, r + {K}, out)"
         found = self.called(tmp_path, classifier(name), precision, call, rows, K)
