@@ -197,6 +197,13 @@ class TestInputs:
         np.testing.assert_allclose(found["mean"], mean, rtol=0, atol=tolerance)
         np.testing.assert_allclose(found["std"], std, rtol=0, atol=tolerance)
 
+    def test_at_the_end_of_the_range_of_floats(self, exported):
+        X, y, _ = data()
+        runtime = exported(RVR(gamma=50.0, noise_variance=0.02).fit(X, y))
+        near, far = (runtime(x * np.array([[1.0, -1.0, 1.0, -1.0]])) for x in (1e6, 1.7e308))
+        assert np.isfinite(far["mean"]).all()
+        assert far == near
+
     def test_where_scikit_learn_gives_no_number(self, exported):
         runtime = exported(regression("gp-matern-5/2"))
         near, far = (runtime(np.full((1, 4), x)) for x in (1e100, 1e200))
