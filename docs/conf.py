@@ -36,6 +36,7 @@ myst_heading_anchors = 4
 # Types stand in the docstrings; annotations would repeat them, with links that lead nowhere.
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autosummary_generate_overwrite = True
 numpydoc_show_class_members = False
