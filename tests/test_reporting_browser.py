@@ -141,7 +141,7 @@ def test_points_say_what_they_are(visit):
 
     browser = visit("numbers")
     # Sorting the table must not mix up which point is which row.
-    browser.execute_script("document.querySelector('#target-0-rows thead th button').click()")
+    browser.execute_script("document.querySelectorAll('#target-0-rows th button')[1].click()")
     for figure in ("target-0-fit", "target-0-errors", "curve"):
         points = browser.find_elements(By.CSS_SELECTOR, f"#{figure} .marks circle")
         rows = {row: place for place, row in enumerate(column(browser, "target-0-rows", 0))}
@@ -153,6 +153,7 @@ def test_points_say_what_they_are(visit):
         assert lines[1] == f"observed: {column(browser, 'target-0-rows', 1)[shown]}"
         marked = browser.find_elements(By.CSS_SELECTOR, f"#{figure} .marks .on")
         assert len(marked) == 1
+        assert lines[0] == f"row: {points.index(marked[0])}"
         close = "const [a, b] = [...arguments].map(e => e.getBoundingClientRect());"
         close += "return Math.hypot(a.x - b.x, a.y - b.y)"
         assert browser.execute_script(close, marked[0], points[17]) < 3
