@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "checked_count",
     "checked_inputs",
     "checked_model",
+    "checked_size",
     "checked_targets",
     "column_names",
     "like",
@@ -137,6 +139,27 @@ def checked_count(name: str, value: Any, least: int) -> int:
     if not is_count(value, least):
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}.")
     return int(value)
+
+
+def checked_size(name: str, value: Any) -> float:
+    """A finite number that is not negative.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : object
+        As given.
+
+    Returns
+    -------
+    float
+        The number.
+    """
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not 0 <= value < np.inf:
+        raise ValueError(f"{name} must be a number >= 0, got {value!r}.")
+    return float(value)
 
 
 def like(X: Any, values: FloatArray) -> Any:

@@ -15,6 +15,7 @@ from sparsebayes.plotting._models import (
     checked_count,
     checked_inputs,
     checked_model,
+    checked_size,
     column_names,
     like,
 )
@@ -143,8 +144,7 @@ class DecisionDisplay:
         last = checked_model(estimator, "predict_proba", cls.__name__, needs)
         rows = checked_inputs(X, 2, cls.__name__)
         resolution = checked_count("grid_resolution", grid_resolution, 2)
-        if not (isinstance(margin, int | float) and 0 <= margin < np.inf):
-            raise ValueError(f"margin must be a number >= 0, got {margin!r}.")
+        margin = checked_size("margin", margin)
         low, high = rows.min(axis=0), rows.max(axis=0)
         beyond = np.where(high > low, margin * (high - low), 0.5)
         sides = [np.linspace(low[k] - beyond[k], high[k] + beyond[k], resolution) for k in (0, 1)]
@@ -240,8 +240,8 @@ class DecisionDisplay:
         self.colorbar_ = ax.figure.colorbar(
             self.surface_, ax=ax, shrink=0.9, ticks=[0.0, 0.25, 0.5, 0.75, 1.0]
         )
-        for level, dashes in (_SURE | {0.5: "solid"}).items():
-            self.colorbar_.ax.axhline(level, color="black", linewidth=0.8, linestyle=dashes)
+        for level, dash in (_SURE | {0.5: "solid"}).items():
+            self.colorbar_.ax.axhline(level, color="black", linewidth=0.8, linestyle=dash)
         self.colorbar_.set_label(f"probability of class {short(self.classes.tolist()[1], 12)}")
 
     def _draw_several(self, ax: Any) -> None:

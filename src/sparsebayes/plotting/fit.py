@@ -17,6 +17,7 @@ from sparsebayes.plotting._models import (
     checked_count,
     checked_inputs,
     checked_model,
+    checked_size,
     checked_targets,
     column_names,
     like,
@@ -170,8 +171,7 @@ class FitDisplay:
         x = checked_inputs(X, 1, cls.__name__)[:, 0]
         level = checked_level(level)
         resolution = checked_count("grid_resolution", grid_resolution, 2)
-        if not (isinstance(margin, int | float) and 0 <= margin < np.inf):
-            raise ValueError(f"margin must be a number >= 0, got {margin!r}.")
+        margin = checked_size("margin", margin)
         single = np.ndim(last.intercept_) == 0
         if target is not None and (single or not 0 <= target < np.size(last.intercept_)):
             raise ValueError(f"target must be one of the targets of the model, got {target!r}.")

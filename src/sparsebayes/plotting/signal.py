@@ -21,6 +21,7 @@ from sparsebayes.plotting._canvas import (
     short,
     title,
 )
+from sparsebayes.plotting._models import checked_size
 from sparsebayes.plotting._results import caption, checked_result
 
 FloatArray = NDArray[np.float64]
@@ -184,7 +185,7 @@ class SignalDisplay:
             part_names=names,
             data=np.asarray(data) if same else None,
             truth=None if truth is None else _aligned("truth", truth, signal),
-            band=_checked_band(band),
+            band=checked_size("band", band),
             x_label=("sample" if x is None else "position") if x_label is None else str(x_label),
             caption=caption(result),
         )
@@ -291,13 +292,6 @@ def _aligned(name: str, values: Any, signal: FloatArray) -> FloatArray:
             f"{name} must have the shape {signal.shape} of the signal, got {array.shape}."
         )
     return array
-
-
-def _checked_band(band: Any) -> float:
-    real = isinstance(band, int | float | np.integer | np.floating)
-    if not real or isinstance(band, bool) or not 0 <= band < np.inf:
-        raise ValueError(f"band must be a number >= 0, got {band!r}.")
-    return float(band)
 
 
 def _draw_image(ax: Any, values: FloatArray, colors: str) -> Any:
