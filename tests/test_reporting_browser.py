@@ -176,6 +176,12 @@ def test_points_by_keyboard(visit):
     assert tip(browser, "curve")[0] == "row: 39"
     press(browser, Keys.ESCAPE)
     assert tip(browser, "curve") is None
+    browser.execute_script("document.querySelector('#target-0-fit .stage').focus()")
+    observed = []
+    for _ in range(5):
+        press(browser, Keys.ARROW_RIGHT)
+        observed.append(float(tip(browser, "target-0-fit")[1].removeprefix("observed: ")))
+    assert observed == sorted(float(text) for text in column(browser, "target-0-rows", 1))[:5]
     visit("numbers")
     press(browser, Keys.TAB)
     focused = "return document.activeElement.textContent"
