@@ -138,7 +138,8 @@ def test_an_interrupted_command_is_resumed(tmp_path):
     finally:
         child.kill()
     assert child.returncode == 130, err
-    assert err == f"sparsebayes: interrupted: with --resume a fit goes on from {kept}\n"
+    # A busy machine may have told progress before.
+    assert err.endswith(f"sparsebayes: interrupted: with --resume a fit goes on from {kept}\n")
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "no single change of an atom gains more" in done.stdout

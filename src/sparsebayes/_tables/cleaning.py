@@ -120,6 +120,8 @@ def clean(
     rows = len(looked[targets[0]].numbers)
     if not rows:
         raise TableError(f"{table.path}: the file has no rows of data")
+    if rows < 2:
+        raise TableError(f"{table.path}: 1 row of data, at least 2 are needed to fit")
     notes = [f"{table.path}: {remark}" for remark in table.remarks]
     if table.unnamed and not named:
         notes.append(f"{table.path}: {_without_names(table)}")
@@ -131,9 +133,10 @@ def clean(
     warnings = _say_rows(table.path, kept, X, there, complete, notes)
     X, y = X[complete], y[complete[there]]
     if len(X) < 2:
-        left = counted(len(X), "row") + (" of data" if len(X) == rows else " without gaps")
+        left = counted(len(X), "row")
         raise TableError(
-            f"{table.path}: {left}, at least 2 are needed to fit{_most_gaps(kept, rows)}"
+            f"{table.path}: {left} without gaps, at least 2 are needed to fit"
+            f"{_most_gaps(kept, rows)}"
         )
     varies = (X != X[0]).any(axis=0)
     names = [column.name for column in kept]
