@@ -24,7 +24,7 @@ RUNS = {
     "fast2003": ("fast2003", "time, evidence and error of regression as the rows grow"),
     "fast2003-classes": (
         "fast2003 --classification --draws 5 --sizes 100 300 1000 2000",
-        "the same for two classes",
+        "time, evidence, error and log-loss of two classes as the rows grow",
     ),
     "sparse": ("sparse", "few true columns of many, wide data, pure noise"),
     "predict": ("predict", "time and memory of predictions"),
@@ -37,7 +37,7 @@ RUNS = {
     ),
     "pictures": ("compressive --only pictures", "images from a quarter of their numbers"),
     "optimum": ("optimum", "evidence reached, beside a long search and SparseBayes V2"),
-    "optimum-smooth": ("optimum --smooth", "the same under priors with a price"),
+    "optimum-smooth": ("optimum --smooth", "log posterior reached under priors with a price"),
     "calibration": ("calibration", "whether class probabilities can be believed"),
     "coverage": ("coverage --quick", "whether error bars hold what they say"),
     "new-weight": ("new_weight", "how large the weight of an augmented kernel may be"),
@@ -46,7 +46,7 @@ RUNS = {
     "kernel-default": ("kernel_learning --default --draws 1", "why widths are not learned unasked"),
     "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
     "million": ("million", "many rows: time, memory and accuracy"),
-    "million-dask": ("million --dask", "the same by Dask"),
+    "million-dask": ("million --dask", "many rows by local threads and by Dask"),
     "tipping2001-figures": ("reproduce.tipping2001 --figures", "Tipping 2001, figures 1 to 4"),
     "tipping2001-regression": (
         "reproduce.tipping2001 --regression",
