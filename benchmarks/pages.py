@@ -29,7 +29,6 @@ RUNS = {
     "sparse": ("sparse", "few true columns of many, wide data, pure noise"),
     "predict": ("predict", "time and memory of predictions"),
     "deploy": ("deploy", "one prediction in Python, ONNX and C: time and size"),
-    "deploy": ("deploy", "one prediction by C, ONNX and Python: time and size"),
     "wavelets": ("wavelets", "denoising: time over that of the transform, errors"),
     "compressive": (
         "compressive --only phase noise --sizes 256 512 --seeds 5",
