@@ -111,7 +111,7 @@ def test_rows_with_gaps(fitted):
     assert facts["rows"] == N - 3
     targets, rows = facts["notes"]
     assert "2 rows have no target ('y'), the first row 8: left out" in targets
-    assert "1 of 40 rows has missing values, most of them in column 'a' (2): left out" in rows
+    assert "1 of 40 rows has missing values, most of them in column 'a' (1): left out" in rows
     whole = np.isfinite(data).all(axis=1)
     want = sparsebayes.SparseBayesRegressor().fit(data.loc[whole, ["a", "b", "c"]], Y[whole])
     np.testing.assert_allclose(model.coef_, want.coef_, rtol=1e-9)

@@ -334,7 +334,7 @@ def _say_rows(
     rows = len(X)
     if not gaps:
         return []
-    missing = np.isnan(X).sum(axis=0)
+    missing = np.isnan(X[there]).sum(axis=0)
     worst = int(missing.argmax())
     have = "has" if gaps == 1 else "have"
     text = (
