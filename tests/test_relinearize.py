@@ -8,6 +8,8 @@ from scipy.optimize import brentq
 
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
+from sparsebayes import RVC
+from sparsebayes.datasets import mixtures
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
@@ -401,6 +403,15 @@ def test_a_sample_of_rows_keeps_rare_targets():
     assert 800 < count.sum() < 1300
     np.testing.assert_array_equal(rows, drawn(t))
     assert not np.array_equal(rows, drawn(t, seed=1))
+
+
+@pytest.mark.parametrize("seed", [3, 6])
+def test_atoms_that_are_worth_something_only_together_are_found(seed):
+    data = mixtures(300, random_state=seed)
+    found = RVC(gamma=1.0).fit(data.X, data.y)
+    # All atoms at the start, one of them leaving after the other, at ten times the cost.
+    from_above = RVC(gamma=1.0, solver="mackay").fit(data.X, data.y)
+    assert found.log_marginal_likelihood_ > from_above.log_marginal_likelihood_ - 1.0
 
 
 def test_restarts_never_end_lower():

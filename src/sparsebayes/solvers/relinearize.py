@@ -6,7 +6,8 @@
    moves the other.
 4. Expand again, until the certificate holds for the last expansion.
 
-With many atoms, 1 to 4 go on among those that gain most, between screens of all of them.
+With many atoms, 1 to 4 go on among those that gain most, between screens of all of them. Structure
+is sought twice, from nothing and from a crowd of atoms of which most leave.
 """
 
 from dataclasses import replace
@@ -55,6 +56,8 @@ _LOOKS = 6  # expansions while structure is sought
 _PATIENCE = 15  # expansions after which steps are short,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
 _EXCHANGES = 12  # most exchanges in a row
+_CROWD = 64  # atoms that are in the model at once where a descent begins
+_STRENGTH = 4.0  # variance of a latent function there, about
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begins below
 
@@ -264,7 +267,7 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
         sample = np.sort(rng.choice(sample, (sample.size + 1) // 2, replace=False))
     latent = fit.latent if sample.size == fit.latent.n_atoms else fit.latent.restrict(sample)
     try:
-        point = _explored(fit, latent if rows is None else latent.take(rows))
+        point = _explored(fit, latent if rows is None else latent.take(rows), rng)
         if rows is not None:  # the same atoms, with all rows
             point = settle(fit, latent, point, _ROUGH)
             point = converge(fit, latent, point, _ROUGH, "climb", _LOOKS).point
@@ -273,8 +276,11 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
     return restored(point, sample, 1 if latent.shared else latent.K, latent.K)
 
 
-def _explored(fit: Fit, latent: LatentData[Any]) -> Point:
+def _explored(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) -> Point:
     at = converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
+    other = _descended(fit, latent, at, rng)
+    if other is not None and other.state.objective > at.state.objective:
+        at = other
     # Rows left out will move the optimum anyway: there one exchange is enough.
     whole = latent.n_rows == fit.latent.n_rows
     for _ in range(_EXCHANGES if whole else 1):
@@ -283,6 +289,28 @@ def _explored(fit: Fit, latent: LatentData[Any]) -> Point:
             break
         at = trial
     return at.point
+
+
+def _descended(
+    fit: Fit, latent: LatentData[Any], at: Expanded, rng: np.random.RandomState
+) -> Expanded | None:
+    """Begin with some atoms at once, of which most leave; None where that is not tried or fails.
+
+    Growth from nothing stops where no single atom gains. Classes often need two that pull against
+    each other, of which each alone is worth nothing.
+    """
+    if latent.K > 1 or fit.exhausted:  # of several functions it costs more than it finds
+        return None
+    atoms = np.flatnonzero(at.quad.norm > 0)
+    if atoms.size > _CROWD:
+        atoms = np.sort(rng.choice(atoms, _CROWD, replace=False))
+    # Norms are weighted by the curvature, which for classes is a quarter at most.
+    v = _STRENGTH * latent.n_rows / (4 * atoms.size * at.quad.norm[atoms] ** 2)
+    try:
+        point = settle(fit, latent, Point(atoms, v), _ROUGH)
+        return converge(fit, latent, point, _ROUGH, "descend", _LOOKS)
+    except Breakdown:
+        return None
 
 
 def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
