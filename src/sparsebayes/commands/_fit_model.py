@@ -18,7 +18,7 @@ __all__ = ["estimator_for"]
 
 _MOST_ROWS = 5000  # up to here every row is a center
 _CENTERS = 1000
-_CENTERS_OF_CLASSES = 500  # shared by the latent functions, which are fitted together
+_CENTERS_OF_CLASSES = 300  # shared by the latent functions, which are fitted together
 _UNEQUAL = 10.0  # ratio of scales beyond which a kernel is told them
 _BY_DIFFERENCES = ("rbf", "laplacian")  # kernels of differences: a scale is a factor of gamma
 

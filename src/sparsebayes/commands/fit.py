@@ -129,7 +129,7 @@ def add(commands: Any) -> None:
         metavar="NUMBER",
         type=count,
         help="basis functions there are, at centers of clusters of rows (default: one at each row "
-        "up to 5000 rows, 1000 for more, 500 for classes, shared by more than two of them)",
+        "up to 5000 rows, 1000 for more, 300 for classes, shared by more than two of them)",
     )
     model.add_argument(
         "--prior",
