@@ -185,7 +185,7 @@ def test_a_relevance_vector_machine_is_small():
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("model", [SparseBayesClassifier(), RVC(gamma=0.05)], ids=["linear", "rbf"])
 def test_storage_makes_no_difference(model, n_classes, storage):
-    X, y = blobs(n_classes, 45)
+    X, y = blobs(n_classes, 30)
     X = X.astype(np.float32).astype(np.float64)
     X[np.abs(X) < 0.5] = 0
     want = model.fit(X, y).predict_proba(X)

@@ -222,8 +222,8 @@ class TestEstimators:
     @pytest.mark.parametrize("shared", [False, True])
     def test_three_classes(self, update, shared):
         rng = np.random.default_rng(0)
-        X = rng.normal(size=(90, 2))
-        y = (X[:, 0] > 0.5).astype(int) + (X[:, 0] + 0.4 * rng.normal(size=90) > -0.5)
+        X = rng.normal(size=(60, 2))
+        y = (X[:, 0] > 0.5).astype(int) + (X[:, 0] + 0.4 * rng.normal(size=60) > -0.5)
         model = RVC(gamma=0.5, solver=update, shared=shared).fit(X, y)
         assert model.converged_
         assert model.score(X, y) > 0.75
