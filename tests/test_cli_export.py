@@ -39,6 +39,13 @@ def refused(capsys, *arguments, code=1):
 
 
 class TestExport:
+    @pytest.mark.parametrize("kind", ["c", "onnx"])
+    def test_the_model_is_not_written_over(self, stored, capsys, kind):
+        before = Path(stored).read_bytes()
+        err = refused(capsys, "export", stored, "--format", kind, "--output", stored)
+        assert "would be overwritten" in err
+        assert Path(stored).read_bytes() == before
+
     def test_onnx(self, stored, tmp_path, capsys):
         target = tmp_path / "heat.onnx"
         assert main(["export", stored, "--output", str(target), "--name", "boiler"]) == 0

@@ -161,6 +161,14 @@ def test_rows_that_are_all_empty(run, model, tmp_path):
     assert "2 of 2 rows" in err
 
 
+def test_columns_that_are_kept_are_copied_as_they_are(run, model, tmp_path):
+    path, names = tmp_path / "new.csv", ["NA", "none", "007", " x", "", "-"]
+    frame().head(len(names)).assign(id=names).to_csv(path, index=False)
+    code, out, err = run("predict", model, path, "--keep", "id", "--no-std")
+    assert (code, err) == (0, "")
+    assert [row["id"] for row in csv.DictReader(io.StringIO(out))] == names
+
+
 def test_what_predict_refuses(fails, run, model, fitted, tmp_path):
     path = tmp_path / "data.csv"
     fails("predict", model, path, "--keep", "idd", words=["--keep", "'idd'", "it has: a, b, y"])

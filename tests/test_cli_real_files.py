@@ -268,6 +268,34 @@ def test_numbers_and_text_in_a_target(fitted):
     assert "row 4 (line 5): 'broken' is not a number: taken as missing" in facts["notes"][0]
 
 
+@pytest.mark.parametrize(
+    "kinds", [("01234", "1234"), ("20000000000000000001", "20000000000000000002"), ("inf", "1")]
+)
+def test_labels_that_numbers_would_merge_or_change_stay_text(fitted, run, tmp_path, kinds):
+    labels = np.where(Y > 0, *kinds)
+    _, _, model = fitted(frame(y=labels), *LINEAR, "--task", "classification")
+    assert model.classes_.tolist() == sorted(kinds)
+    code, out, _ = run("predict", tmp_path / "m.model", tmp_path / "data.csv", "--no-std")
+    assert code == 0
+    assert np.mean(np.array(out.splitlines()[1:]) == labels) > 0.8
+
+
+@pytest.mark.parametrize("kinds", [("1", "2"), ("TRUE", "FALSE")])
+def test_a_label_that_is_new_does_not_make_the_others_unknown(fitted, run, tmp_path, kinds):
+    labels = np.where(Y > 0, *kinds).astype(object)
+    strange, new = labels.copy(), tmp_path / "new.csv"
+    strange[0] = "other"
+    frame(y=strange).to_csv(new, index=False)
+    options = [*LINEAR, "--task", "classification", "--test-file", new]
+    facts, _, _ = fitted(frame(y=labels), *options)
+    assert 0.8 < facts["test"]["accuracy"] <= 1 - 1 / N
+    page = tmp_path / "r.html"
+    code, out, _ = run("report", tmp_path / "m.model", new, "--output", page, "--json")
+    assert code == 0
+    assert json.loads(out)["quality"]["accuracy"] == facts["test"]["accuracy"]
+    assert json.loads(out)["warnings"][0].startswith("1 held-out row")
+
+
 def test_counts(fitted, run, tmp_path):
     counts = np.random.default_rng(1).poisson(np.exp(1 + 0.5 * A))
     facts, _, model = fitted(frame(y=counts), *LINEAR, "--likelihood", "poisson", "--test", 0.25)

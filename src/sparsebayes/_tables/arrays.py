@@ -95,6 +95,8 @@ class ArrayTable:
         found = self._columns[name].tolist()
         return [None if value != value else value for value in found]
 
+    copied = values
+
     def is_text(self, name: str) -> bool:
         return bool(self._columns[name].dtype.kind == "b")
 

@@ -82,6 +82,8 @@ class ArrowFile:
         values: list[Any] = self._read([name]).column(name).to_pylist()
         return [None if value is None or value != value else value for value in values]
 
+    copied = values
+
     def is_text(self, name: str) -> bool:
         import pyarrow as pa
 

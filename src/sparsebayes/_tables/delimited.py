@@ -141,9 +141,15 @@ class Delimited:
         return np.concatenate(blocks)
 
     def values(self, name: str) -> list[Any]:
-        column = self.names.index(name)
-        texts = (fields[column].strip() for block in self._blocks() for _, fields in block)
+        texts = (text.strip() for text in self._texts(name))
         return [None if text.lower() in MISSING else text for text in texts]
+
+    def copied(self, name: str) -> list[Any]:
+        return [text or None for text in self._texts(name)]
+
+    def _texts(self, name: str) -> Iterator[str]:
+        column = self.names.index(name)
+        return (fields[column] for block in self._blocks() for _, fields in block)
 
     def is_text(self, name: str) -> bool:
         column = self.names.index(name)

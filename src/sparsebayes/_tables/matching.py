@@ -168,7 +168,8 @@ def labels_like(values: Sequence[Any], classes: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray
-        Strings where the classes are, though all of these may look like numbers.
+        Strings where the classes are, though all of these may look like numbers. Elsewhere a label
+        that the model does not know makes no texts of those that it knows.
 
     Examples
     --------
@@ -178,7 +179,13 @@ def labels_like(values: Sequence[Any], classes: NDArray[Any]) -> NDArray[Any]:
     array(['1', '2'], dtype='<U1')
     >>> labels_like(["1", "2"], np.array([1, 2, 3]))
     array([1, 2])
+    >>> labels_like(["1", "new"], np.array([1, 2, 3]))
+    array([1, 'new'], dtype=object)
     """
     if classes.dtype.kind in "UO" and all(isinstance(label, str) for label in classes.tolist()):
         return np.array([str(value) for value in values])
-    return labels_of(values)
+    found = labels_of(values)
+    if found.dtype.kind != "U":
+        return found
+    each = {value: labels_of([value]).tolist()[0] for value in set(values)}
+    return np.array([each[value] for value in values], dtype=object)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from sparsebayes._tables.numerals import is_number
 from sparsebayes._tables.table import FloatArray, Table, TableError
 
 __all__ = ["labels_of", "read_labels", "read_numbers", "suggestion"]
+
+_CODE = re.compile(r"[+-]?0[0-9]+")
+_EXACT = 2.0**53  # from here on different integers are one float
 
 
 def read_numbers(table: Table, names: Sequence[str]) -> FloatArray:
@@ -109,25 +113,33 @@ def labels_of(values: Sequence[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray
-        Booleans, integers, other numbers, or strings where some are none of these.
+        Booleans, integers, other numbers, or strings where some are none of these or would lose
+        something: codes such as 007, and more digits than a float holds.
 
     Examples
     --------
     >>> from sparsebayes._tables.reading import labels_of
     >>> labels_of(["1", "2"]), labels_of(["1", "b"])
     (array([1, 2]), array(['1', 'b'], dtype='<U1'))
+    >>> labels_of(["01", "1"])
+    array(['01', '1'], dtype='<U2')
     """
     if not all(isinstance(value, str) for value in values):
         return np.array(values)
     if {value.lower() for value in values} <= {"true", "false"}:
         return np.array([value.lower() == "true" for value in values])
-    if not any("_" in value for value in values):
-        for kind in (np.int64, np.float64):
-            try:
-                return np.array(values).astype(kind)
-            except (ValueError, OverflowError):
-                continue
-    return np.array(values)
+    texts = np.array(values)
+    if any("_" in value or _CODE.fullmatch(value) for value in values):
+        return texts
+    try:
+        return texts.astype(np.int64)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        numbers = texts.astype(np.float64)
+    except ValueError:
+        return texts
+    return numbers if (np.abs(numbers) < _EXACT).all() else texts
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:

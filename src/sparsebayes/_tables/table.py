@@ -73,6 +73,9 @@ class Table(Protocol):
     def values(self, name: str) -> list[Any]:
         """Read a column of anything; missing values are None."""
 
+    def copied(self, name: str) -> list[Any]:
+        """Read a column as it is written, to be written again; None for nothing."""
+
     def is_text(self, name: str) -> bool:
         """Whether the first value of a column is text, or true or false."""
 

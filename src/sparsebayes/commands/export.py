@@ -11,6 +11,7 @@ from typing import Any
 
 from sparsebayes.commands._options import RawText
 from sparsebayes.commands._summary import Summary, add_summary_options
+from sparsebayes.commands._tables import refuse_overwriting
 
 _FORMATS = {".h": "c", ".onnx": "onnx"}
 
@@ -88,6 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     if not to_stdout:
         check_place(arguments.output)
+        refuse_overwriting(arguments.output, arguments.model)
     from sparsebayes import persistence
     from sparsebayes.export import export_c, export_onnx
 

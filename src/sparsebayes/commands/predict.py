@@ -159,7 +159,7 @@ def _kept(table: Table, names: list[str]) -> dict[str, Any]:
         if known is None:
             hint = suggestion(name, table.names)
             raise TableError(f"{table.path}: --keep: no column {name!r}{hint}")
-        values = np.empty(len(found := table.values(known)), dtype=object)
+        values = np.empty(len(found := table.copied(known)), dtype=object)
         values[:] = found
         kept[known] = values
     return kept
