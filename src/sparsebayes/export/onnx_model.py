@@ -82,8 +82,8 @@ def export_onnx(
       which determine the distribution, of shape (rows,).
 
     Where an input that the model uses is NaN or infinite, or a kernel leaves the range of numbers,
-    which `predict` refuses, the outputs of floats are NaN, and the label means nothing. There must
-    be a row at least.
+    which `predict` refuses, the outputs of floats are NaN or infinite, and the label means nothing.
+    There must be a row at least.
 
     Parameters
     ----------
