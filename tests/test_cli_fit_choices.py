@@ -112,3 +112,12 @@ def test_each_class_gives_its_share_to_the_test(fitted):
     facts, _, model = fitted(frame(y=kinds), *LINEAR, "--test", 0.4)
     assert set(model.classes_) == {"rare", "up", "down"}
     assert 14 <= facts["test"]["rows"] <= 18
+
+
+def test_a_test_file_is_looked_at_before_the_fit(fails, tmp_path):
+    frame().to_csv(tmp_path / "data.csv", index=False)
+    frame()[["a", "y"]].to_csv(tmp_path / "lacks.csv", index=False)
+    for name, words in (("none.csv", "no such file"), ("lacks.csv", "no column 'b'")):
+        # The solver is refused by the fit: this file must have been refused before.
+        arguments = ["--target", "y", "--solver", "none", "--test-file", tmp_path / name]
+        fails("fit", tmp_path / "data.csv", *arguments, words=[name, words])

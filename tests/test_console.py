@@ -2,11 +2,13 @@ import io
 import sys
 import time
 import warnings
+from argparse import Namespace
 
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsebayes import _console
+from sparsebayes import _console, cli
+from sparsebayes.commands._summary import Summary
 from sparsebayes.problem import Progress
 from sparsebayes.progress import Watch
 
@@ -17,6 +19,20 @@ def test_warnings_are_single_lines(capsys):
             warnings.warn("first line\n  second line", ConvergenceWarning, stacklevel=1)
         warnings.warn("for programmers", DeprecationWarning, stacklevel=1)
     assert capsys.readouterr().err == "sparsebayes: warning: first line second line\n"
+
+
+def test_nothing_that_a_file_says_commands_a_terminal(capsys, tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('a,y\n1,1\n2,"\x1b[31m"\n3,3\n', encoding="utf-8")
+    assert cli.main(["fit", str(path), "--target", "\x1b[31m"]) == 1
+    _console.say("of a file: \x1b[31m\x9b31m \ud800 100\xa0%")
+    found = Summary("title \x1b[2J")
+    found.line("name", "text \x07")
+    found.show(Namespace())
+    out, err = capsys.readouterr()
+    assert err.splitlines()[-1] == r"sparsebayes: of a file: \x1b[31m\x9b31m \ud800 100 %"
+    assert out == "title \\x1b[2J\n\n  name          text \\x07\n"
+    assert "\x1b" not in err
 
 
 def test_no_progress_for_short_work(capsys):

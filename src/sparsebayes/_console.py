@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import re
 import shutil
 import sys
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 _ERASE = "\x1b[K"  # tells a terminal to erase the rest of the line
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def say(text: str) -> None:
@@ -23,7 +25,29 @@ def say(text: str) -> None:
     text : str
         Line breaks in it become spaces.
     """
-    print(f"sparsebayes: {' '.join(text.split())}", file=sys.stderr, flush=True)
+    print(f"sparsebayes: {harmless(' '.join(text.split()))}", file=sys.stderr, flush=True)
+
+
+def harmless(line: str) -> str:
+    r"""Show control characters instead of sending them to a terminal.
+
+    Parameters
+    ----------
+    line : str
+        May quote files of strangers.
+
+    Returns
+    -------
+    str
+        The same with backslashes.
+
+    Examples
+    --------
+    >>> from sparsebayes._console import harmless
+    >>> print(harmless("red: \x1b[31m"))
+    red: \x1b[31m
+    """
+    return _CONTROLS.sub(lambda found: found.group().encode("unicode_escape").decode(), line)
 
 
 def counted(count: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from sparsebayes._tables.cleaning import fault, finite, odd_values
 from sparsebayes._tables.reading import labels_of, read_labels, read_numbers, suggestion
 from sparsebayes._tables.table import Column, FloatArray, Table, TableError
 
-__all__ = ["Matched", "labels_like", "read_for"]
+__all__ = ["Matched", "check_columns", "labels_like", "read_for"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +125,34 @@ def _features(model: Any, table: Table, called: str, notes: list[str]) -> list[s
             )
         notes.append("the model has no feature names, so the columns are taken in their order")
         return table.names
-    lacking = [str(name) for name in names if name not in table.names]
+    found = [str(name) for name in names]
+    check_columns(table, found, called=called)
+    return found
+
+
+def check_columns(
+    table: Table, features: Sequence[str], targets: Sequence[str] = (), *, called: str = "the model"
+) -> None:
+    """Refuse a table that lacks a column.
+
+    Parameters
+    ----------
+    table : Table
+        From `open_table`.
+    features, targets : sequence of str
+        Columns that it must have.
+    called : str, default="the model"
+        The model's name in messages.
+    """
+    lacking = [name for name in features if name not in table.names]
     if lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise TableError(
             f"{table.path}: no column {lacking[0]!r}{more}, which {called} needs"
             + suggestion(lacking[0], table.names)
         )
-    return [str(name) for name in names]
+    for name in targets:
+        _found(table, name)
 
 
 def _found(table: Table, name: str) -> str:

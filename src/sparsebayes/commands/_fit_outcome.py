@@ -12,12 +12,13 @@ import numpy as np
 
 from sparsebayes import persistence
 from sparsebayes._console import counted
-from sparsebayes._tables import TableError
+from sparsebayes._tables import Table, TableError
+from sparsebayes._tables.matching import check_columns, read_for
 from sparsebayes.commands._fit_data import Data
 from sparsebayes.commands._summary import Summary
 from sparsebayes.commands._tables import opened, tell
 
-__all__ = ["judged", "show_quality", "size_of", "title_of", "write_outputs"]
+__all__ = ["judged", "opened_test", "show_quality", "size_of", "title_of", "write_outputs"]
 
 
 def title_of(data: Data) -> str:
@@ -36,14 +37,20 @@ def size_of(arguments: argparse.Namespace, model: Any, data: Data) -> int:
     return min(data.rows, model.centers if np.ndim(model.centers) == 0 else len(model.centers))
 
 
-def judged(arguments: argparse.Namespace, data: Data, model: Any) -> dict[str, Any] | None:
+def opened_test(arguments: argparse.Namespace, data: Data) -> Table | None:
+    """The table of --test-file, refused before the fit if it cannot be used after it."""
+    if arguments.test_file is None:
+        return None
+    table = opened(arguments, arguments.test_file, [*data.features, *data.targets])
+    check_columns(table, data.features, data.targets)
+    return table
+
+
+def judged(
+    arguments: argparse.Namespace, data: Data, model: Any, table: Table | None
+) -> dict[str, Any] | None:
     """How good the model is on rows that it has not seen."""
-    if arguments.test_file is not None:
-        import numpy as np
-
-        from sparsebayes._tables.matching import read_for
-
-        table = opened(arguments, arguments.test_file, [*data.features, *data.targets])
+    if table is not None:
         model.feature_names_in_ = np.array(data.features, dtype=object)
         rows = read_for(model, table, data.targets, strict=arguments.strict)
         del model.feature_names_in_

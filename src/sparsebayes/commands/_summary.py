@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from sparsebayes._console import harmless
+
 if TYPE_CHECKING:
     from sparsebayes.problem import Certificate
 
@@ -102,7 +104,7 @@ class Summary:
         elif getattr(arguments, "quiet", False):
             return
         else:
-            text = "\n".join(self._lines)
+            text = "\n".join(map(harmless, self._lines))
         print(text, file=sys.stderr if taken else sys.stdout)
 
 

@@ -197,6 +197,7 @@ def run(arguments: argparse.Namespace) -> None:
     from sparsebayes.commands._fit_model import estimator_for
     from sparsebayes.commands._fit_outcome import (
         judged,
+        opened_test,
         show_quality,
         size_of,
         title_of,
@@ -204,6 +205,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
     data = gathered(arguments)
+    test = opened_test(arguments, data)
     model = estimator_for(arguments, data)
     tell(data.notes, quiet=arguments.quiet)
     for warning in data.warnings:
@@ -213,7 +215,7 @@ def run(arguments: argparse.Namespace) -> None:
         model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
     vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
-    tested = judged(arguments, data, model)
+    tested = judged(arguments, data, model, test)
     found = Summary(title_of(data))
     found.facts(
         data=data.table.path, target=data.targets, features=data.features, seed=arguments.seed
