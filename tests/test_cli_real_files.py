@@ -158,6 +158,18 @@ def test_separators_of_thousands(fitted):
     np.testing.assert_allclose(model.coef_, EXPECTED, rtol=1e-6)
 
 
+@pytest.mark.parametrize("space", [" ", "\u202f", "'"])
+def test_spaces_and_apostrophes_between_thousands(fitted, space):
+    whole = np.round(4000 + 1000 * A).astype(int)
+    texts = [f"{value:,}".replace(",", space) for value in whole]
+    facts, _, model = fitted(frame(a=texts), *LINEAR)
+    expected = sparsebayes.SparseBayesRegressor("linear").fit(np.stack([whole, B], axis=1), Y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+    (note,) = facts["notes"]
+    assert "column 'a' has separators of thousands" in note
+    assert f"is read as {float(whole[0])}" in note
+
+
 def test_a_point_among_decimal_commas_is_doubted(fitted, fails, tmp_path):
     text = "a;b;y\n1,5;1.234;1\n2,5;2.345;2\n3,5;1.111;3\n4,5;9.999;5\n"
     facts, _, model = fitted(text, *LINEAR)

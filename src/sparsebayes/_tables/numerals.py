@@ -6,6 +6,7 @@ seen from all of it; where it may be either, no guess is made.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -290,8 +291,9 @@ def settled(
     for one in found:
         column = one.column()
         marks, matters = seen.get(one.name, (set(), False))
-        if one.styled and (len(marks) == 1 or (matters and not marks)):
-            decided = marks or of_file
+        if one.styled and len(marks) < 2:
+            # Of 12 000 and 1'000 alone either mark makes the same numbers.
+            decided = marks or (of_file if matters else {"point"})
             if len(decided) == 1:
                 (mark,) = decided
                 column = _reread(one, column, again(one.name, mark), mark)
@@ -305,12 +307,13 @@ def settled(
 
 def _reread(one: Gathered, column: Column, other: Gathered, mark: Mark) -> Column:
     better = other.column()
-    if not better.usable:
+    if not better.usable or better.odd >= column.odd:
         return column
     what = "decimal commas" if mark == "comma" else "separators of thousands"
     place, _, text = one.styled.partition(": ")
-    value = parse(text[1:-1], mark)
-    return replace(better, remark=f"has {what}: {text} in {place} is read as {value!r}")
+    value = parse(ast.literal_eval(text), mark)
+    example = "" if np.isnan(value) else f": {text} in {place} is read as {value!r}"
+    return replace(better, remark=f"has {what}{example}")
 
 
 def _doubted(column: Column, values: Callable[[str], list[str | None]]) -> Column:
