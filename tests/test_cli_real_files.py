@@ -110,7 +110,7 @@ def test_rows_with_gaps(fitted):
     facts, _, model = fitted(data, *LINEAR, na_rep="NA")
     assert facts["rows"] == N - 3
     targets, rows = facts["notes"]
-    assert "2 rows have no target ('y'), the first row 8: left out" in targets
+    assert "2 rows have no target ('y'), the first row 8, 'NA': left out" in targets
     assert "1 of 40 rows has missing values, most of them in column 'a' (1): left out" in rows
     whole = np.isfinite(data).all(axis=1)
     want = sparsebayes.SparseBayesRegressor().fit(data.loc[whole, ["a", "b", "c"]], Y[whole])
@@ -264,6 +264,15 @@ def test_labels_with_gaps(fitted):
     assert facts["task"] == "classification"
     assert facts["rows"] == N - 1
     assert "row 5 has no target ('y'): left out" in facts["notes"][1]
+
+
+def test_a_word_for_nothing_in_a_target_is_shown(fitted):
+    kinds = np.where(Y > 1, "none", np.where(Y > 0, "mild", "severe"))
+    facts, _, model = fitted(frame(y=kinds), *LINEAR)
+    assert model.classes_.tolist() == ["mild", "severe"]
+    first, count = np.argmax(Y > 1) + 1, np.sum(Y > 1)
+    (note,) = [note for note in facts["notes"] if "no target" in note]
+    assert f"{count} rows have no target ('y'), the first row {first}, 'none': left out" in note
 
 
 def test_numbers_and_text_in_a_target(fitted):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsebayes._console import counted
 from sparsebayes._labels import shown
 from sparsebayes._tables.reading import labels_of, read_labels, read_numbers
-from sparsebayes._tables.table import Column, FloatArray, Kind, Table, TableError, listed
+from sparsebayes._tables.table import Column, FloatArray, Kind, Table, TableError, listed, quoted
 
 __all__ = ["Clean", "clean", "read_strictly"]
 
@@ -278,7 +278,7 @@ def _targets(
     if classes:
         values = table.values(targets[0].name)
         there = np.array([value is not None for value in values])
-        _say_targets(table.path, there, targets, notes)
+        _say_targets(table, there, targets, notes)
         return labels_of([value for value in values if value is not None]), there
     for target in targets:
         if not target.usable:
@@ -289,21 +289,25 @@ def _targets(
             notes.append(f"{table.path}: {odd_values(target)}")
     y = finite(table.path, targets, notes)
     there = np.asarray(~np.isnan(y).any(axis=1))
-    _say_targets(table.path, there, targets, notes)
+    _say_targets(table, there, targets, notes)
     return _squeezed(y[there]), there
 
 
 def _say_targets(
-    path: str, there: NDArray[np.bool_], targets: list[Column], notes: list[str]
+    table: Table, there: NDArray[np.bool_], targets: list[Column], notes: list[str]
 ) -> None:
     absent = int((~there).sum())
     if absent:
-        row = int(np.flatnonzero(~there)[0]) + 1
+        row = int(np.flatnonzero(~there)[0])
         names = listed([target.name for target in targets]).removeprefix("column ")
+        # A word such as none may have been meant for a class.
+        word = table.copied(targets[0].name)[row] if len(targets) == 1 else None
+        where = f"row {row + 1}" + (f", {quoted(word)}" if isinstance(word, str) else "")
         notes.append(
-            f"{path}: row {row} has no target ({names}): left out"
+            f"{table.path}: {where} has no target ({names}): left out"
             if absent == 1
-            else f"{path}: {absent} rows have no target ({names}), the first row {row}: left out"
+            else f"{table.path}: {absent} rows have no target ({names}), the first {where}: left "
+            "out"
         )
 
 
