@@ -360,6 +360,8 @@ class TestPipelines:
             "plain": make_pipeline(
                 StandardScaler(with_mean=False, with_std=False), SparseBayesRegressor()
             ),
+            "no-mean": make_pipeline(StandardScaler(with_mean=False), RVR(noise_variance=0.02)),
+            "no-std": make_pipeline(StandardScaler(with_std=False), SparseBayesRegressor()),
             "nested": make_pipeline(
                 make_pipeline("passthrough", StandardScaler()),
                 SelectKBest(f_regression, k=2),
@@ -385,6 +387,11 @@ def product(X, Z):
 
 class OwnPoisson(Poisson):
     pass
+
+
+class OwnScaler(StandardScaler):
+    def transform(self, X, copy=None):
+        return super().transform(X, copy) ** 2
 
 
 class OwnLinear(Linear):
@@ -430,6 +437,7 @@ def _refused():
             X, y
         ),
         "holds a PCA": make_pipeline(PCA(2), RVC()).fit(X, labels),
+        "OwnScaler": make_pipeline(OwnScaler(), RVC()).fit(X, labels),
         "clip=True": make_pipeline(MinMaxScaler(clip=True), RVC()).fit(X, labels),
         "a LinearRegression is not": LinearRegression().fit(X, y),
         "RVR is not a fitted": RVR(),

@@ -123,22 +123,25 @@ def _transformers(step: Any) -> list[Any]:
 
 def _after(step: Any, inputs: Inputs) -> Inputs:
     _refuse_unfitted(step)
-    match step:
-        case StandardScaler():
-            return inputs.then(_or(step.mean_, 0.0), 1.0 / _or(step.scale_, 1.0), 0.0)
-        case RobustScaler():
-            return inputs.then(_or(step.center_, 0.0), 1.0 / _or(step.scale_, 1.0), 0.0)
-        case MaxAbsScaler():
-            return inputs.then(0.0, 1.0 / step.scale_, 0.0)
-        case MinMaxScaler():
-            if step.clip:
-                raise ExportError(
-                    "MinMaxScaler(clip=True) is no shift and factor of its inputs, which is all "
-                    "that an export takes of a pipeline: use clip=False"
-                )
-            return inputs.then(step.data_min_, step.scale_, step.feature_range[0])
-        case SelectorMixin():
-            return inputs.chosen(step.get_support(indices=True))
+    # Of these very classes: one of the user's that inherits may do anything.
+    kind = type(step)
+    if kind is StandardScaler:
+        # The mean is known even where it is not subtracted.
+        shift = step.mean_ if step.with_mean else 0.0
+        return inputs.then(shift, 1.0 / _or(step.scale_, 1.0), 0.0)
+    if kind is RobustScaler:
+        return inputs.then(_or(step.center_, 0.0), 1.0 / _or(step.scale_, 1.0), 0.0)
+    if kind is MaxAbsScaler:
+        return inputs.then(0.0, 1.0 / step.scale_, 0.0)
+    if kind is MinMaxScaler:
+        if step.clip:
+            raise ExportError(
+                "MinMaxScaler(clip=True) is no shift and factor of its inputs, which is all that "
+                "an export takes of a pipeline: use clip=False"
+            )
+        return inputs.then(step.data_min_, step.scale_, step.feature_range[0])
+    if isinstance(step, SelectorMixin) and kind.transform is SelectorMixin.transform:
+        return inputs.chosen(step.get_support(indices=True))
     raise ExportError(
         f"the pipeline holds a {type(step).__name__}, which is not exported: of what stands before "
         f"the model, {_KNOWN} are"
