@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
 from sparsebayes.engine import Breakdown
-from sparsebayes.hyperpriors import Hyperprior, Smoothness
+from sparsebayes.hyperpriors import Flat, Hyperprior, Smoothness
 from sparsebayes.laplace import LatentData
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Report, Solution, Status, certify
@@ -299,7 +299,8 @@ def _descended(
     Growth from nothing stops where no single atom gains. Classes often need two that pull against
     each other, of which each alone is worth nothing.
     """
-    if latent.K > 1 or fit.exhausted:  # of several functions it costs more than it finds
+    # Of several functions, or where an atom has its price, it costs more than it finds.
+    if latent.K > 1 or not isinstance(fit.hyperprior, Flat) or fit.exhausted:
         return None
     atoms = np.flatnonzero(at.quad.norm > 0)
     if atoms.size > _CROWD:
