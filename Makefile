@@ -48,7 +48,7 @@ clean:  ## remove the environment and everything that can be made again
 $(VENV)/.ready-%: pyproject.toml | $(VENV)/.created
 	@echo "Setting up $(VENV) (extras: $*), once ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
-	@touch $@
+	@touch $@ $(if $(filter dev,$*),$(addprefix $(VENV)/.ready-,docs plot test))  # dev holds them all
 
 $(VENV)/.created:
 	@command -v "$(PYTHON)" >/dev/null || { \

@@ -28,8 +28,8 @@ ESTIMATORS = [
     SparseBayesRegressor(Linear() + Kernel("rbf", gamma=0.5, centers=12)),
     SparseBayesRegressor(noise_variance=0.1, warm_start=True),
     RVR(),
-    RVR(prior="bic", n_restarts=1),
-    RVR(solver="sequential"),
+    RVR(prior="bic", n_restarts=1, centers=12),
+    RVR(solver="sequential", centers=12),
     RVR(solver="mackay"),
     SparseBayesRegressor(solver="em", prior=Gamma(1e-3, 1e-3)),
     RVR(gamma="evidence", centers=12),
@@ -37,7 +37,7 @@ ESTIMATORS = [
     RVR(gp.RBF(3.0), prior="aic", centers=30),
     SparseBayesRegressor(likelihood=Rounded()),
     RVR(likelihood=Rounded()),
-    RVR(likelihood=Gaussian(0.1), fit_intercept=False),
+    RVR(likelihood=Gaussian(0.1), fit_intercept=False, centers=12),
     SparseBayesClassifier(),
     SparseBayesClassifier(prior="flat", solver="sequential"),
     SparseBayesClassifier(Linear() + Kernel("rbf", gamma=0.5, centers=12), class_weight="balanced"),
@@ -45,7 +45,7 @@ ESTIMATORS = [
     RVC(solver="mackay", centers=12),
     SparseBayesClassifier(solver="em"),
     RVC(prior="bic", fit_intercept=False, warm_start=True),
-    RVC(shared=True),
+    RVC(shared=True, centers=12),
     RVC(gamma="evidence", centers=12),
 ]
 
