@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from linear_tables import LINEAR, B, N, Y, frame
-from sparsebayes import RVR
+from sparsebayes import RVR, load
 
 # ---------------------------------------------------------------------------- scales and centers
 
@@ -97,6 +97,16 @@ def test_a_file_of_rows_to_test(fitted, fails, run, tmp_path):
     fails(*data, "--quiet", "--test-file", tmp_path / "test.csv", words=words)
     for bad in "0", "1", "nan", "half":
         assert run(*data, "--test", bad)[0] == 2
+
+
+def test_rows_that_cannot_test_a_model_do_not_cost_it(fails, tmp_path):
+    frame().to_csv(tmp_path / "data.csv", index=False)
+    frame().assign(a=np.nan).to_csv(tmp_path / "test.csv", index=False)
+    output = tmp_path / "kept.model"
+    files = [tmp_path / "data.csv", "--test-file", tmp_path / "test.csv", "--output", output]
+    words = ["test.csv", "no row without missing values to test"]
+    fails("fit", *files, "--target", "y", *LINEAR, "--quiet", words=words)
+    assert load(output).predict(frame()[["a", "b"]]).shape == (N,)
 
 
 def test_classes_that_look_like_numbers_in_the_test_file(fitted, tmp_path):

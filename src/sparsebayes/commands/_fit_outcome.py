@@ -18,7 +18,15 @@ from sparsebayes.commands._fit_data import Data
 from sparsebayes.commands._summary import Summary
 from sparsebayes.commands._tables import opened, tell
 
-__all__ = ["judged", "opened_test", "show_quality", "size_of", "title_of", "write_outputs"]
+__all__ = [
+    "judged",
+    "opened_test",
+    "show_quality",
+    "size_of",
+    "title_of",
+    "write_model",
+    "write_report",
+]
 
 
 def title_of(data: Data) -> str:
@@ -51,9 +59,7 @@ def judged(
 ) -> dict[str, Any] | None:
     """How good the model is on rows that it has not seen."""
     if table is not None:
-        model.feature_names_in_ = np.array(data.features, dtype=object)
         rows = read_for(model, table, data.targets, strict=arguments.strict)
-        del model.feature_names_in_
         lost = int((~rows.complete).sum())
         if lost:
             rows.notes.append(f"{table.path}: {counted(lost, 'row')} with missing values: left out")
@@ -69,7 +75,10 @@ def judged(
     # Imported late: only who asks for it waits for it.
     from sparsebayes.reporting._quality import measure
 
-    return dict(measure(model, *data.test[:2]))
+    names = vars(model).pop("feature_names_in_")  # the rows are plain arrays
+    found = dict(measure(model, *data.test[:2]))
+    model.feature_names_in_ = names
+    return found
 
 
 def show_quality(
@@ -95,23 +104,28 @@ def show_quality(
         found.line("", f"{tested['coverage_90']:.1%} of them within their 90 % intervals")
 
 
-def write_outputs(arguments: argparse.Namespace, data: Data, model: Any) -> None:
-    """Write the report and the model."""
-    if arguments.report is not None:
-        from sparsebayes.reporting import make_report
+def write_report(arguments: argparse.Namespace, data: Data, model: Any) -> None:
+    """Write the page about the model, if it was asked for."""
+    if arguments.report is None:
+        return
+    from sparsebayes.reporting import make_report
 
-        training = None if data.source is not None else (data.X, data.y)
-        X, y, places = data.test or (None, None, None)
-        make_report(
-            model,
-            X,
-            y,
-            row_names=places,
-            title=title_of(data),
-            notes=[*data.warnings, *data.notes],
-            target_names=data.targets,
-            training=training,
-        ).save(arguments.report)
+    training = None if data.source is not None else (data.X, data.y)
+    X, y, places = data.test or (None, None, None)
+    make_report(
+        model,
+        X,
+        y,
+        row_names=places,
+        title=title_of(data),
+        notes=[*data.warnings, *data.notes],
+        target_names=data.targets,
+        training=training,
+    ).save(arguments.report)
+
+
+def write_model(arguments: argparse.Namespace, data: Data, model: Any) -> None:
+    """Write the model, if it was asked for."""
     names = tuple(data.targets)
     if arguments.output == "-":
         with tempfile.TemporaryDirectory() as folder:

@@ -201,7 +201,8 @@ def run(arguments: argparse.Namespace) -> None:
         show_quality,
         size_of,
         title_of,
-        write_outputs,
+        write_model,
+        write_report,
     )
 
     data = gathered(arguments)
@@ -215,6 +216,10 @@ def run(arguments: argparse.Namespace) -> None:
         model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
     vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
+    score = data.score(model) if data.test is None and test is None else None
+    # As after fitting a data frame: whoever loads the model can check a frame against them.
+    model.feature_names_in_ = np.array(data.features, dtype=object)
+    write_model(arguments, data, model)  # before anything that rows to test it with may upset
     tested = judged(arguments, data, model, test)
     found = Summary(title_of(data))
     found.facts(
@@ -223,13 +228,10 @@ def run(arguments: argparse.Namespace) -> None:
     task = "classification" if data.classes else "regression"
     kind = " of counts" if arguments.likelihood == "poisson" else ""
     found.line("task", task + kind, task=task)
-    score = data.score(model) if data.test is None else None
-    # As after fitting a data frame: whoever loads the model can check a frame against them.
-    model.feature_names_in_ = np.array(data.features, dtype=object)
     summarize(found, model, size_of(arguments, model, data))
     show_quality(found, data, score, tested)
     found.line("time", f"{seconds:.3f} s", seconds=seconds)
-    write_outputs(arguments, data, model)
+    write_report(arguments, data, model)
     saved = arguments.output or "not saved; give --output MODEL to predict with it"
     found.line("model", "stdout" if saved == "-" else saved, model=arguments.output)
     if arguments.report is not None:
