@@ -17,20 +17,16 @@ from sparsebayes._signal_files import (
     check_output,
     check_std,
     open_signal,
-    write_signal,
-    write_std,
 )
 from sparsebayes._wavelet_transforms import Transform
 from sparsebayes.commands._signal_output import (
     check_outputs,
     check_wavelet,
-    clean_of,
-    draw,
     is_constant,
     missing_samples,
-    say_constant,
     show,
-    std_of,
+    show_files,
+    write_found,
 )
 from sparsebayes.commands._streams import named, on_files
 from sparsebayes.commands._summary import Summary
@@ -62,16 +58,8 @@ def _run(files: argparse.Namespace, arguments: argparse.Namespace) -> None:
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress():
         found = _denoise_all(source, arguments)
-        std = {name: std_of(source, name, found) for name in source.channels if arguments.std}
     seconds = time.perf_counter() - started
-    say_constant(source, found)
-    clean = {name: clean_of(source, name, found) for name in source.channels}
-    for remark in write_signal(source, files.output, clean):
-        say(f"note: {arguments.output}: {remark}")
-    if arguments.std:
-        write_std(source, arguments.std, std)
-    if arguments.plot:
-        draw(source, found, arguments.plot)
+    write_found(source, found, files, arguments)
     _summarize(source, found, arguments, seconds)
 
 
@@ -143,12 +131,7 @@ def _summarize(
         summary.line("missing", f"{counted(missing, 'sample')}, filled in")
     summary.facts(missing=missing)
     show(summary, found, known, single=count == 1)
-    summary.line("time", f"{seconds:.3f} s", seconds=seconds)
-    summary.line("output", arguments.output, output=arguments.output)
-    if arguments.std:
-        summary.line("std", arguments.std, std=arguments.std)
-    if arguments.plot:
-        summary.line("picture", arguments.plot, picture=arguments.plot)
+    show_files(summary, arguments, seconds)
     summary.show(arguments)
 
 

@@ -22,19 +22,15 @@ from sparsebayes._signal_files import (
     check_output,
     check_std,
     open_signal,
-    write_signal,
-    write_std,
 )
 from sparsebayes._tables.arrays import DAMAGE
 from sparsebayes.commands._signal_output import (
     check_outputs,
     check_wavelet,
-    clean_of,
-    draw,
     is_constant,
-    say_constant,
     show,
-    std_of,
+    show_files,
+    write_found,
 )
 from sparsebayes.commands._streams import named, on_files
 from sparsebayes.commands._summary import Summary
@@ -75,16 +71,8 @@ def _run(files: argparse.Namespace, arguments: argparse.Namespace) -> None:
     started = time.perf_counter()
     with contextlib.nullcontext() if arguments.quiet else progress():
         found = _reconstruct_all(source, tasks, arguments)
-        std = {name: std_of(source, name, found) for name in source.channels if arguments.std}
     seconds = time.perf_counter() - started
-    say_constant(source, found)
-    whole = {name: clean_of(source, name, found) for name in source.channels}
-    for remark in write_signal(source, files.output, whole):
-        say(f"note: {arguments.output}: {remark}")
-    if arguments.std:
-        write_std(source, arguments.std, std)
-    if arguments.plot:
-        draw(source, found, arguments.plot)
+    write_found(source, found, files, arguments)
     _summarize(source, tasks, found, arguments, seconds)
 
 
@@ -235,10 +223,5 @@ def _summarize(
     share = measured / sum(values.size for values in source.channels.values())
     summary.line("measured", f"{measured}, {share:.1%} of them", measured=measured)
     show(summary, found, arguments.noise_variance is not None, single=count == 1)
-    summary.line("time", f"{seconds:.3f} s", seconds=seconds)
-    summary.line("output", arguments.output, output=arguments.output)
-    if arguments.std:
-        summary.line("std", arguments.std, std=arguments.std)
-    if arguments.plot:
-        summary.line("picture", arguments.plot, picture=arguments.plot)
+    show_files(summary, arguments, seconds)
     summary.show(arguments)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._console import say
 from sparsebayes._files import atomic_write
-from sparsebayes._signal_files import SignalFile
+from sparsebayes._signal_files import SignalFile, write_signal, write_std
 from sparsebayes._tables import check_folder, check_picture
 from sparsebayes.commands._summary import Summary
 from sparsebayes.problem import Certificate
@@ -96,6 +96,35 @@ def say_constant(source: SignalFile, found: Mapping[str, Found]) -> None:
         f"note: {source.path}: {len(names)} of {len(source.channels)} signals are constant "
         f"({which}), they are {how.replace('its', 'their')}"
     )
+
+
+def write_found(
+    source: SignalFile,
+    found: Mapping[str, Found],
+    files: argparse.Namespace,
+    arguments: argparse.Namespace,
+) -> None:
+    """Write signals, and their deviations and a picture where they were asked for."""
+    say_constant(source, found)
+    whole = {name: clean_of(source, name, found) for name in source.channels}
+    # Deviations are computed when first asked for: before any file is written.
+    std = {name: std_of(source, name, found) for name in whole if arguments.std}
+    for remark in write_signal(source, files.output, whole):
+        say(f"note: {arguments.output}: {remark}")
+    if arguments.std:
+        write_std(source, arguments.std, std)
+    if arguments.plot:
+        draw(source, found, arguments.plot)
+
+
+def show_files(summary: Summary, arguments: argparse.Namespace, seconds: float) -> None:
+    """Say how long it took, and what was written."""
+    summary.line("time", f"{seconds:.3f} s", seconds=seconds)
+    summary.line("output", arguments.output, output=arguments.output)
+    if arguments.std:
+        summary.line("std", arguments.std, std=arguments.std)
+    if arguments.plot:
+        summary.line("picture", arguments.plot, picture=arguments.plot)
 
 
 def facts(found: Found) -> dict[str, float]:
