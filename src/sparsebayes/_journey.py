@@ -44,6 +44,7 @@ IN_ROUNDS = ("auto", "working-set")
 SEED = 1
 """Of the rows, and the atoms, that are looked at where not all are."""
 
+_SPAN_ROWS = 2  # rows for each atom, from which on fewer atoms in a pass are worth a search
 _STRUCTURE = 0.01, 10_000, 20_000  # fraction of the rows, at least and at most, that comes first
 _TENTH = 0.1, 1_000_000  # the next step; left out where it is less than three times the first
 
@@ -80,6 +81,23 @@ class Journey:
     def lasting(self) -> bool:
         """Whether the fit is to survive what may happen to it: then it works in short steps."""
         return self.checkpoint is not None or self.returns
+
+    def seeks_span(self, rows: int, atoms: int) -> bool:
+        """Whether to look for few atoms that all others are sums of: it costs some M^3.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rows.
+        atoms : int
+            Number of atoms M.
+
+        Returns
+        -------
+        bool
+            The answer.
+        """
+        return self.budget.holds_gram(atoms) and rows >= _SPAN_ROWS * atoms
 
     def resume(self, summary: Summary, atoms: Atoms) -> Saved | None:
         """Where an earlier fit of the same rows and atoms stood, if it is to be continued.

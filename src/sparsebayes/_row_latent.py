@@ -42,6 +42,7 @@ from sparsebayes.rows.blocks import Chosen, Rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Screens
+from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import latent_rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, restored
@@ -164,11 +165,15 @@ class _Fit:
     ) -> None:
         self.counts, self.journey, self.n = counts, journey, summary.n_used
         self.weight = summary.weight
-        reference = np.zeros(atoms.size)
-        if center:
+        reference, span = np.zeros(atoms.size), None
+        seeks = journey.seeks_span(summary.n, atoms.size)
+        if center or seeks:
             X, _, _ = gather(rows, min(1.0, REFERENCE / summary.n), SEED)
             reference = sample_means(atoms, X)
-        self.latent = RowLatent(rows, atoms, likelihood, center, shared, reference, self.n, counts)
+            span = find_span(atoms, X, center) if seeks else None
+        self.latent = RowLatent(
+            rows, atoms, likelihood, center, shared, reference, self.n, counts, span
+        )
         self.per_atom = 1 if shared else likelihood.n_latent
         self._good: _Good | None = None
 

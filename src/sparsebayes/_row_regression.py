@@ -40,6 +40,7 @@ from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.sources import open_source
+from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.solvers import rounds
@@ -56,6 +57,7 @@ _FEW_PRODUCTS = 2e11  # N M^2 up to which all of G takes seconds
 # Where nothing is lost by a pass that is not resumed, it is faster than rounds up to so many atoms,
 # and its optima are those of a fit in memory.
 _ONE_PASS = 2304, 2.5e13  # atoms, and N M^2 for each core
+_CONFIRMED = 1e-9  # differences of sums, for atoms and targets of unit norm, that do no harm
 
 
 def regress_rows(
@@ -132,10 +134,15 @@ def regress_rows(
         journey,
     )
     with one_blas_thread():
-        if fit.is_dense(solver):
-            fit.run_dense(solve, last)
-        else:
-            fit.run(solve, last, saved, tol, max_iter)
+        fit.seek_span()
+        while True:
+            if fit.is_dense(solver):
+                fit.run_dense(solve, last)
+            else:
+                fit.run(solve, last, saved, tol, max_iter)
+            if fit.is_confirmed():
+                break
+            fit.span, saved = None, None
     solution, view, quad = fit.good
     found = conclude(
         solution,
@@ -164,6 +171,7 @@ class _Fit:
     units: Units
     summary: Summary
     journey: Journey
+    span: Span | None = None
     _good: tuple[Solution, View, CenteredQuadratic] | None = None
     _sample: Gathered | None = None
     _spent: int = 0  # iterations of stages that have ended
@@ -173,6 +181,25 @@ class _Fit:
         """The last good model, and what it is of."""
         assert self._good is not None
         return self._good
+
+    def seek_span(self) -> None:
+        """Look for few atoms that all others are sums of, where that may pay."""
+        if self.journey.seeks_span(self.summary.n, self.atoms.size):
+            self.span = find_span(self.atoms, self.sample.X, self.center)
+
+    def is_confirmed(self) -> bool:
+        """Whether sums of the active atoms are those that were found by way of a few others."""
+        solution, view, quad = self.good
+        if not isinstance(quad, RowQuadratic) or quad.span is None:
+            return True
+        active = np.unique(_state(solution).active)
+        if not active.size or solution.status is Status.INTERRUPTED:
+            return True
+        true = self.quadratic(quad.rows, view.atoms[active], np.arange(active.size))
+        G, few = quad.gram(active).G, true.gram(np.arange(active.size))
+        wrong = np.abs(quad.norm[active] / true.norm - 1.0).max()
+        wrong = max(wrong, np.abs(G - few.G).max(), np.abs(quad.g[active] - few.g).max())
+        return bool(wrong <= _CONFIRMED)
 
     def is_dense(self, solver: str) -> bool:
         """Whether all of G is computed in one pass."""
@@ -185,11 +212,12 @@ class _Fit:
                     f"into memory={budget.memory}: use solver='auto', or allow more memory."
                 )
             return True
-        products = self.summary.n * M**2
+        size = M if self.span is None else self.span.rank
+        products = self.summary.n * size**2
         most, each = _ONE_PASS
-        if not self.journey.lasting and M <= most and products <= each * self.rows.cores:
+        if not self.journey.lasting and size <= most and products <= each * self.rows.cores:
             return holds
-        return holds and (M <= _FEW_ATOMS or products <= _FEW_PRODUCTS)
+        return holds and (size <= _FEW_ATOMS or products <= _FEW_PRODUCTS)
 
     def hyperprior(self, count: int) -> Hyperprior:
         """Prior of the variances where there are so many atoms to choose from."""
@@ -200,19 +228,26 @@ class _Fit:
         """About where the means of atoms are."""
         if not self.center:
             return np.zeros(indices.size)
+        return sample_means(self.atoms.restrict(indices), self.sample.X)
+
+    @property
+    def sample(self) -> Gathered:
+        """A few rows."""
         if self._sample is None:
             self._sample = gather(self.rows, min(1.0, REFERENCE / self.summary.n), SEED)
-        return sample_means(self.atoms.restrict(indices), self._sample.X)
+        return self._sample
 
     def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
         """The quadratic of some atoms on some rows."""
+        span = None if self.span is None else self.span.restrict(indices)
         quad = RowQuadratic(
             rows,
             self.atoms.restrict(indices) if indices.size < self.atoms.size else self.atoms,
             self.center,
             self.units.before,
-            self.reference(indices),
+            self.reference(indices) if span is None else None,
             prefetch,
+            span,
         )
         check_norms(quad)
         return quad

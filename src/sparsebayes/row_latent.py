@@ -19,6 +19,7 @@ from sparsebayes.mode_search import Normal, Place, highest
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Looks, LookSums, Screens, ScreenSums
+from sparsebayes.rows.span import Span
 from sparsebayes.rows.summary import gather
 
 FloatArray = NDArray[np.float64]
@@ -26,6 +27,8 @@ IndexArray = NDArray[np.intp]
 
 __all__ = ["RowLatent", "RowLatentQuadratic", "RowMode"]
 
+_VALUE = 40  # multiplications that an atom at a row costs
+_CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm
 _WHOLE = 512  # columns up to which all of G is summed in the pass that finds everything else
 # A square about a mean that lies this much nearer than the reference is summed again about it.
 _CANCELLATION = 1e-4
@@ -70,6 +73,8 @@ class RowLatent:
         About how many rows of positive weight there are.
     counts : ndarray of shape (kinds,) or None, default=None
         How many of them have target 0, 1, ..., where targets are classes.
+    span : Span or None, default=None
+        The atoms as sums of a few, which are then all that is evaluated where that pays.
 
     Examples
     --------
@@ -94,6 +99,7 @@ class RowLatent:
     reference: FloatArray
     n_rows: int
     counts: FloatArray | None = None
+    span: Span | None = None
 
     def __post_init__(self) -> None:
         if not self.center:
@@ -111,7 +117,9 @@ class RowLatent:
 
     def restrict(self, atoms: IndexArray) -> "RowLatent":
         """The same rows with some of the atoms."""
-        return replace(self, atoms=self.atoms.restrict(atoms), reference=self.reference[atoms])
+        span = None if self.span is None else self.span.restrict(atoms)
+        few, reference = self.atoms.restrict(atoms), self.reference[atoms]
+        return replace(self, atoms=few, reference=reference, span=span)
 
     def draw(self, rng: np.random.RandomState) -> Chosen | ByKind | None:
         """Rows drawn at random, more of rare classes; None where there are not too many."""
@@ -241,6 +249,7 @@ class RowLatentQuadratic(LatentColumns):
     def __init__(self, latent: RowLatent, mode: RowMode, alone: bool = False) -> None:
         self.rows, self.atoms, self.likelihood = latent.rows, latent.atoms, latent.likelihood
         self.mode, self.reference = mode, latent.reference
+        self.span: Span | None = None
         center, shared, n = latent.center, latent.shared, latent.n_rows
         sums = mode.sums
         intercepts = Intercepts(sums.C[None], center)
@@ -254,10 +263,11 @@ class RowLatentQuadratic(LatentColumns):
             found = self._dense(sums, mode.columns)
             moments, _ = self._moments(found, intercepts, total, n, center and latent.K == 1)
         else:
-            found = self._summed(shared)
+            spanned = self._spanned(latent.span, shared)
+            found = spanned or self._summed(shared)
             moments, lossy = self._moments(found, intercepts, total, n, center)
             if lossy:
-                self.reference = moments.mean
+                self.reference, self.span = moments.mean, None
                 found = self._summed(shared)
                 moments, _ = self._moments(found, intercepts, total, n, center)
         super().__init__(moments, center, shared, log_offset)
@@ -271,6 +281,32 @@ class RowLatentQuadratic(LatentColumns):
         K = len(c)
         shift = np.bincount(columns % K, w * self.reference[columns // K], minlength=K)
         return Functions.of(columns, w, c + shift)
+
+    def _spanned(self, span: Span | None, shared: bool) -> _Found | None:
+        """One pass over the rows with few atoms that all others are sums of, if that pays."""
+        K, columns = len(self.mode.c), self.mode.columns
+        if span is None or not _pays(span.rank, self.atoms.size, K, columns.size):
+            return None
+        before, self.reference = self.reference, span.means
+        functions, every = self._functions(), np.arange(span.rank * K)
+        weights = span.T[:, functions.atoms] @ functions.weights
+        here = Functions(np.arange(span.rank), weights, functions.c)
+        sums = self.rows.fold(Looks(span.few, span.reference, self.likelihood, here, every))
+        # Newton's method has summed the same of the active atoms themselves.
+        wrong = np.abs(span.between(sums.gram, columns, K=K) - self.mode.sums.gram)
+        root = np.sqrt(self.mode.sums.gram.diagonal())
+        if (wrong > _CONFIRMED * root * root[:, None]).any():
+            self.reference = before
+            return None
+        self.span, self._few, M = span, sums.gram, self.atoms.size
+        drawn = sums.gram @ weights.ravel() + sums.cross @ functions.c + sums.gradient
+        return _Found(
+            np.tensordot(span.T, sums.cross.reshape(-1, K, K), (0, 0)),
+            span.squares(sums.gram, K, shared),
+            span.T.T @ drawn.reshape(-1, K),
+            columns,
+            span.between(sums.gram, columns, np.arange(M * K), K),
+        )
 
     def _summed(self, shared: bool) -> _Found:
         """One pass over the rows."""
@@ -352,17 +388,29 @@ class RowLatentQuadratic(LatentColumns):
         return rows
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
+        if self.span is not None:
+            every = np.arange(self.atoms.size * self.K)
+            return self._scaled(self.span.between(self._few, fresh, every, self.K), fresh)
         return self._scaled(_flat(self._screen(fresh, False).columns), fresh)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         if not indices.size:
             return np.empty((0, 0))
-        sums = self._look(np.unique(self.atom(indices)), indices)
+        if self.span is not None:
+            gram = self.span.between(self._few, indices, K=self.K)
+        else:
+            gram = self._look(np.unique(self.atom(indices)), indices).gram
         shift, inverse = self._shift[indices], self._inverse_norm[indices]
-        G = sums.gram - shift @ self.intercepts.covariance @ shift.T
+        G = gram - shift @ self.intercepts.covariance @ shift.T
         G *= inverse
         G *= inverse[:, None]
         return G
+
+
+def _pays(few: int, M: int, K: int, active: int) -> bool:
+    """Whether all products of few atoms cost less than what a screen needs of all atoms."""
+    products = (M * K) ** 2 if M * K <= _WHOLE else 2 * M * K * (active + K + 2)
+    return _VALUE * few + (few * K) ** 2 <= _VALUE * M + products
 
 
 def _flat(columns: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.quadratic import CenteredQuadratic, Targets
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.gaussian import Grams, Products, ProductSums
+from sparsebayes.rows.span import Span
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -38,6 +39,8 @@ class RowQuadratic(CenteredQuadratic):
         About where the means of the atoms are; only used with an intercept.
     prefetch : array of int, default=()
         Atoms whose columns of G are computed in the pass that finds everything else.
+    span : Span or None, default=None
+        The atoms as sums of a few, which are then all that is evaluated; in one pass for all of G.
 
     Examples
     --------
@@ -59,17 +62,20 @@ class RowQuadratic(CenteredQuadratic):
         noise_prior: NoisePrior | None = None,
         reference: FloatArray | None = None,
         prefetch: Sequence[int] | IndexArray = (),
+        span: Span | None = None,
     ) -> None:
-        self.rows, self.atoms, self.center = rows, atoms, center
+        self.rows, self.atoms, self.center, self.span = rows, atoms, center, span
         self.reference = np.zeros(atoms.size)
-        if center and reference is not None:
+        if span is not None:
+            self.reference = span.means
+        elif center and reference is not None:
             self.reference = reference
         chosen = np.asarray(prefetch, dtype=np.intp)
-        sums = rows.fold(Products(atoms, self.reference, chosen))
+        sums = self._sums(chosen)
         moments, lossy = self._moments(sums)
         if lossy:
-            self.reference = moments.mean
-            sums = rows.fold(Products(atoms, self.reference, chosen))
+            self.reference, self.span = moments.mean, None
+            sums = self._sums(chosen)
             moments, _ = self._moments(sums)
         total = sums.total
         mean = sums.t / total
@@ -84,6 +90,15 @@ class RowQuadratic(CenteredQuadratic):
         self._total = total
         if chosen.size:
             self.cache.columns(chosen, lambda fresh: self._scaled(sums.columns, fresh))
+
+    def _sums(self, chosen: IndexArray) -> ProductSums:
+        """One pass over the rows."""
+        if self.span is None:
+            return self.rows.fold(Products(self.atoms, self.reference, chosen))
+        every = np.arange(self.span.rank)
+        few = self.rows.fold(Products(self.span.few, self.span.reference, every))
+        self._few = few.columns
+        return self.span.products(few, chosen)
 
     def _moments(self, sums: ProductSums) -> tuple[Moments, bool]:
         """Means and norms of atoms, and whether a bad reference has cost them digits."""
@@ -106,16 +121,21 @@ class RowQuadratic(CenteredQuadratic):
         return columns
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
+        if self.span is not None:
+            return self._scaled(self.span.between(self._few, fresh, np.arange(self.size)), fresh)
         sums = self.rows.fold(Products(self.atoms, self.reference, fresh, alone=True))
         return self._scaled(sums.columns, fresh)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         if not indices.size:
             return np.empty((0, 0))
-        few = self.atoms.restrict(indices)
-        sums = self.rows.fold(Grams(few, self.reference[indices]))
+        if self.span is not None:
+            gram = self.span.between(self._few, indices)
+        else:
+            few = self.atoms.restrict(indices)
+            gram = self.rows.fold(Grams(few, self.reference[indices])).gram
         shift, inverse = self._shift[indices], self._inverse_norm[indices]
-        G = sums.gram - shift[:, None] * (shift / self._total)
+        G = gram - shift[:, None] * (shift / self._total)
         G *= inverse
         G *= inverse[:, None]
         return G
