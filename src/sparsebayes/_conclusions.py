@@ -10,6 +10,7 @@ from sparsebayes._samples import noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_noise_prior
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
+from sparsebayes.dictionaries._distinct import DistinctRows
 from sparsebayes.dictionaries._protocol import OutOfRange
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperparameters import Evidence
@@ -17,9 +18,11 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
 from sparsebayes.kernel_learning import with_same
 from sparsebayes.noise_priors import InverseGamma, NoisePrior
+from sparsebayes.pooled_widths import hold_widths
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import CenteredQuadratic, Quadratic
+from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -86,6 +89,34 @@ class Units(NamedTuple):
     scale: float
     before: NoisePrior | None
     noise_var: float | None
+
+    def holding(
+        self, dictionary: Any, found: DistinctRows, constant: NDArray[np.bool_], center: bool
+    ) -> Any:
+        """A dictionary with the widths of `pooled_widths`, from some rows with their targets.
+
+        Parameters
+        ----------
+        dictionary : Dictionary
+            One with widths to find.
+        found : DistinctRows
+            Rows, targets as last columns.
+        constant : ndarray of bool of shape (T,)
+            Targets of which nothing but rounding would be left.
+        center : bool
+            Whether there is an intercept.
+
+        Returns
+        -------
+        Dictionary
+            A copy with numbers.
+        """
+
+        def explained(y: FloatArray, weights: FloatArray | None) -> Targets:
+            t = np.where(constant, 0.0, (y - self.shift) / self.scale)
+            return Targets(t, weights, center, self.noise_var, self.before)
+
+        return hold_widths(dictionary, found, len(self.shift), explained, widen=True)
 
 
 def in_units(

@@ -126,7 +126,7 @@ def _has_width(dictionary: Kernel) -> bool:
         kernel = checked_kernel(dictionary.kernel)
     except (TypeError, ValueError):
         return False
-    return dictionary.gamma == "scale" and not takes_gamma(kernel)
+    return dictionary.gamma in ("scale", "pooled") and not takes_gamma(kernel)
 
 
 def is_kernel_machine(dictionary: Any) -> bool:

@@ -14,6 +14,7 @@ from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import Design, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
+from sparsebayes.dictionaries._distinct import DistinctRows
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.kernel_learning import fit_kernels, learns, with_same
@@ -21,14 +22,16 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
+from sparsebayes.pooled_widths import Pairs, hold_widths, is_pooled
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import members
+from sparsebayes.shared_variance import Targets
 from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
-__all__ = ["Inference", "candidates", "infer", "learning_prior", "posterior_of"]
+__all__ = ["Inference", "candidates", "holding", "infer", "learning_prior", "posterior_of"]
 
 _SMALLEST_NORM = 1e-140  # its square is not yet lost
 
@@ -105,6 +108,9 @@ def infer(
     n = int(X.shape[0])
     samples = gather(X, t[:, None], weights, pairwise=is_pairwise(dictionary))
     X, weights = samples.X, samples.weights
+    if is_pooled(dictionary):
+        some = Pairs.of(dictionary).sampled(X, samples.y, weights)
+        dictionary = holding(dictionary, some, likelihood, fit_intercept)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     K = likelihood.n_latent
 
@@ -140,6 +146,39 @@ def infer(
         Point(state.active, state.v / norm**2),
         atoms.theta if isinstance(atoms, Tunable) else np.empty(0),
     )
+
+
+def holding(
+    dictionary: Any, found: DistinctRows, likelihood: Likelihood, fit_intercept: bool
+) -> Any:
+    """A dictionary with the widths of `pooled_widths`, from some rows with their targets.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        One with widths to find.
+    found : DistinctRows
+        Rows, the target as last column.
+    likelihood : Likelihood
+        Likelihood of the targets.
+    fit_intercept : bool
+        Whether each latent function has an intercept.
+
+    Returns
+    -------
+    Dictionary
+        A copy with numbers.
+    """
+
+    def explained(t: FloatArray, weights: FloatArray | None) -> Targets:
+        # The first Newton step from zero; from the best constant, a class that the sample lacks
+        # would have no end. Of classes these are least squares of their indicators.
+        _, slope, curvature = likelihood.expand(t[:, 0], np.zeros((len(t), likelihood.n_latent)))
+        step = slope / np.maximum(np.einsum("nkk->nk", curvature), _SMALLEST_NORM)
+        unit = float(np.abs(step).max(initial=0.0))
+        return Targets(step / unit if unit > 0 else step, weights, fit_intercept, None)
+
+    return hold_widths(dictionary, found, 1, explained, widen=False)
 
 
 def learning_prior(prior: Any, atoms: Atoms) -> Any:

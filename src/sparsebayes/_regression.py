@@ -21,6 +21,7 @@ from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.kernel_learning import fit_kernels, learns
+from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution
 from sparsebayes.quadratic import (
     DesignQuadratic,
@@ -100,6 +101,9 @@ def regress(
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
     units = in_units(shift, scale, not t.any(), noise_variance, noise_prior)
     scale, before, noise_var = units.scale, units.before, units.noise_var
+    if is_pooled(dictionary):
+        some = Pairs.of(dictionary).sampled(X, samples.y, weights)
+        dictionary = units.holding(dictionary, some, (t == 0).all(axis=0), fit_intercept)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
 
     def quadratic(atoms: Atoms) -> DesignQuadratic:

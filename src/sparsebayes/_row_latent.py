@@ -24,7 +24,7 @@ from sparsebayes._journey import (
     Sampling,
     sampling,
 )
-from sparsebayes._latent import Inference, posterior_of
+from sparsebayes._latent import Inference, holding, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
@@ -35,6 +35,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Start
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.likelihoods import Gaussian, Likelihood
+from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
@@ -116,6 +117,9 @@ def infer_rows(
     Inference
         Posterior and solution.
     """
+    if is_pooled(dictionary):
+        some = rows.fold(Pairs.of(dictionary))
+        dictionary = holding(dictionary, some, likelihood, fit_intercept)
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
     plan = sampling(summary.n_used, atoms.size, journey.budget, summary.width)

@@ -32,6 +32,7 @@ from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
@@ -121,6 +122,9 @@ def regress_rows(
     shift, scale, constant = unit_of_range(known.low, known.high, known.mean, fit_intercept)
     units = in_units(shift, scale, bool(constant.all()), noise_variance, noise_prior)
     journey.watch.scale = units.scale
+    if is_pooled(dictionary):
+        some = rows.fold(Pairs.of(dictionary))
+        dictionary = units.holding(dictionary, some, constant, fit_intercept)
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
     fit = _Fit(

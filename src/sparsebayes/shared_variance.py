@@ -56,6 +56,7 @@ def first_theta(
     atoms: Any,
     X: Matrix,
     targets: Targets,
+    pull: FloatArray | None = None,
     random_state: np.random.RandomState | None = None,
 ) -> FloatArray:
     """Parameters of the atoms that explain the targets best where all variances are equal.
@@ -68,6 +69,8 @@ def first_theta(
         Training rows.
     targets : Targets
         What is to be explained.
+    pull : ndarray of shape (P,) or None, default=None
+        Precisions of a normal prior of the parameters around their own; None for no prior.
     random_state : RandomState or None, default=None
         Draws rows and atoms, of many; None is a fixed seed, so that a fit can be repeated.
 
@@ -105,6 +108,7 @@ def first_theta(
     if targets.noise_var is not None:
         noise = np.full(3, np.log(targets.noise_var))
     start = np.concatenate([v, noise[:1], few.theta])
+    tight = np.zeros(len(few.theta)) if pull is None else pull
 
     def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
         now = few.with_theta(parameters[n_parts + 1 :])
@@ -121,7 +125,9 @@ def first_theta(
         slopes = derivatives(gram, Flat(), v, Noise(noise_var, estimated, 0.0), white).gradient
         own = np.bincount(part, slopes[: len(part)], n_parts)
         rise = slopes[len(part) :] if estimated else np.zeros(1)
-        return -white.log_evidence, -np.concatenate([own, rise, of_theta])
+        moved = parameters[n_parts + 1 :] - start[n_parts + 1 :]
+        height = white.log_evidence - 0.5 * float(tight @ moved**2)
+        return -height, -np.concatenate([own, rise, of_theta - tight * moved])
 
     near = few.theta[:, None] + [-_RANGE, _RANGE]
     limits = np.where(np.isfinite(few.bounds), few.bounds, near)

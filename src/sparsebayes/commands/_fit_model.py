@@ -11,7 +11,7 @@ from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes._tables import TableError
 from sparsebayes.commands._fit_data import Data
 from sparsebayes.dictionaries._distinct import distinct_rows, sample_size
-from sparsebayes.dictionaries._kernel_parameters import LEARNED, clustered
+from sparsebayes.dictionaries._kernel_parameters import LEARNED, POOLED, clustered
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 
 __all__ = ["estimator_for"]
@@ -65,7 +65,7 @@ def estimator_for(arguments: argparse.Namespace, data: Data) -> Any:
 
 
 def _refuse_kernels(arguments: argparse.Namespace) -> None:
-    given = f"--gamma {arguments.gamma}" if arguments.gamma in LEARNED else None
+    given = f"--gamma {arguments.gamma}" if arguments.gamma in (*LEARNED, *POOLED) else None
     if arguments.standardize:
         given = "--standardize"
     if arguments.centers is not None:
@@ -78,21 +78,22 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     """The inverse width, and standard deviations of features where they are in it."""
     gamma, asked = arguments.gamma, arguments.standardize
     able = arguments.kernel in _BY_DIFFERENCES and not (
-        gamma in LEARNED or isinstance(gamma, list) or data.source is not None
+        gamma in (*LEARNED, *POOLED) or isinstance(gamma, list) or data.source is not None
     )
     if asked and not able:
         raise TableError(
             "--standardize is for tables in memory, the kernels rbf and laplacian, and a --gamma "
             "that is scale, auto or one number"
         )
-    if asked is False or data.source is not None or isinstance(gamma, list) or gamma == "ard":
+    each = isinstance(gamma, list) or gamma in (LEARNED[1], POOLED[1])
+    if asked is False or data.source is not None or each:
         return gamma, None
     with np.errstate(over="ignore", invalid="ignore"):
         scales = data.X.std(axis=0)
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         return gamma, None
     ratio = float(scales.max() / scales.min())
-    if not (asked or (ratio > _UNEQUAL and gamma in ("scale", "evidence"))):
+    if not (asked or (ratio > _UNEQUAL and gamma in ("scale", LEARNED[0], POOLED[0]))):
         return gamma, None
     low, high = (data.features[int(find(scales))] for find in (np.argmin, np.argmax))
     seen = (
@@ -107,15 +108,15 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     common = 1.0 / len(scales) if isinstance(gamma, str) else float(gamma)
     power = 1 if arguments.kernel in INVERSE_DISTANCE else 2
     # exp(-g |x/s - z/s|^2) is exp(-sum_j g/s_j^2 (x_j - z_j)^2): the model needs no scaler.
-    each = common / scales**power
-    if not (np.isfinite(each).all() and (each > 0).all()):
+    widths = common / scales**power
+    if not (np.isfinite(widths).all() and (widths > 0).all()):
         raise TableError(f"{data.table.path}: {seen}: too much for one kernel, scale them before")
     data.notes.append(
         f"{seen}: standardized, each has its own gamma (--no-standardize takes them as they are)"
         if not asked
         else f"{seen}: standardized, each has its own gamma"
     )
-    return each.tolist(), scales
+    return widths.tolist(), scales
 
 
 def _centers(arguments: argparse.Namespace, data: Data, scales: Any) -> Any:

@@ -21,7 +21,7 @@ from sparsebayes.commands._summary import Summary, add_summary_options
 from sparsebayes.commands._tables import add_table_options, refuse_overwriting, tell
 
 _INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
-_LEARNED = ("evidence", "ard")
+_LEARNED = ("pooled", "pooled-ard", "evidence", "ard")
 _FEATURES_SHOWN = 6
 
 
@@ -111,8 +111,8 @@ def add(commands: Any) -> None:
         type=numbers_or_word,
         default="scale",
         help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
-        "scale, auto, evidence (learned) or ard (learned, one for each feature, which tells the "
-        "relevant ones) (default: %(default)s)",
+        "scale, auto, pooled (found before the fit), evidence (learned), or pooled-ard and ard, "
+        "the same for each feature, which tells the relevant ones (default: %(default)s)",
     )
     model.add_argument(
         "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"

@@ -28,6 +28,7 @@ KernelLike: TypeAlias = Any
 OWN = WITH_GAMMA | WITHOUT_GAMMA
 _ALIASES = {"polynomial": "poly"}
 LEARNED = ("evidence", "ard")  # words for a gamma that a fit learns: one, or one per input
+POOLED = ("pooled", "pooled-ard")  # the same, found before a fit, which holds them
 
 
 def is_gp_kernel(kernel: KernelLike) -> bool:
@@ -87,11 +88,11 @@ def checked_gamma(
 ) -> float | Floats | None:
     d = X.shape[1]
     allowed = (
-        "gamma must be a positive number, one number per input, 'scale', 'auto', 'evidence' "
-        "or 'ard'"
+        "gamma must be a positive number, one number per input, 'scale', 'auto', 'pooled', "
+        "'pooled-ard', 'evidence' or 'ard'"
     )
     if isinstance(gamma, str):
-        if gamma not in ("scale", "auto", *LEARNED):
+        if gamma not in ("scale", "auto", *POOLED, *LEARNED):
             raise ValueError(f"{allowed}, but it is {gamma!r}")
     elif isinstance(gamma, (bool, np.bool_)) or gamma is None:
         raise TypeError(f"{allowed}, but it is {gamma!r}")
@@ -99,6 +100,11 @@ def checked_gamma(
     if isinstance(gamma, str):
         if not used:
             return None
+        if gamma in POOLED:
+            raise ValueError(
+                f"gamma={gamma!r} is found from the targets, and there are none here: fit an "
+                "estimator with this dictionary, or give a number"
+            )
         if gamma == "ard":
             return starting_widths(X, sample_weight, kernel in INVERSE_DISTANCE)
         if gamma == "auto":
@@ -127,9 +133,14 @@ def checked_gamma(
 
 def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -> str:
     """What a fit shall learn of the kernel: "", "evidence" or "ard"."""
-    if not isinstance(gamma, str) or gamma not in LEARNED:
+    if not isinstance(gamma, str) or gamma not in (*LEARNED, POOLED[1]):
         return ""
     if is_gp_kernel(kernel):
+        if gamma in POOLED:
+            raise ValueError(
+                f"gamma={gamma!r} is for kernels with a name: use gamma='evidence', which learns "
+                f"the parameters of {kernel}"
+            )
         with np.errstate(divide="ignore"):
             theta = kernel.theta
         if theta.size and np.isfinite(theta).all():
@@ -148,7 +159,7 @@ def checked_learned(gamma: Any, kernel: KernelLike, params: Mapping[str, Any]) -
         reason = f"kernel {kernel!r} has no width"
     elif "gamma" in params:
         reason = f"kernel_params has a gamma of {params['gamma']!r}"
-    elif gamma == "ard" and kernel not in WITH_GAMMA:
+    elif gamma != "evidence" and kernel not in WITH_GAMMA:
         reason = f"kernel {kernel!r} takes one gamma, not one per input; use gamma='evidence'"
     else:
         return gamma

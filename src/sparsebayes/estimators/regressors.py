@@ -621,8 +621,10 @@ class RVR(_Regressor, OnKernel):
         object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
     gamma : float, array-like of shape (n_features,) or str, default="scale"
         Inverse squared width, for all inputs or for each. "scale" is 1 / (n_features * X.var()) and
-        "auto" 1 / n_features. "evidence" learns one width, "ard" one for each input; of a kernel
-        object both learn the parameters that are not fixed, within their bounds.
+        "auto" 1 / n_features. "pooled" finds one width before the fit, "pooled-ard" one for each
+        input: those with which all atoms, with one common variance, explain the targets best.
+        "evidence" learns one width with the atoms, "ard" one for each input; of a kernel object
+        both learn the parameters that are not fixed, within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0

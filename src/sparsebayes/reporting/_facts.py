@@ -17,6 +17,8 @@ _NAMES_SHOWN = 8
 _WIDTHS = {
     "scale": '"scale": taken from the spread of the inputs, not learned',
     "auto": '"auto": one over the number of inputs, not learned',
+    "pooled": "found in the data before the fit, which held it",
+    "pooled-ard": "found in the data before the fit, which held them",
     "evidence": "learned from the data",
     "ard": "learned from the data",
 }
