@@ -211,7 +211,7 @@ def hold_widths(
     if explained.t.any():
         alone = len(used) == 1 and len(pull) == 1
         find = _one_width if alone else first_theta
-        atoms = atoms.with_theta(find(atoms, X, explained, pull))
+        atoms = atoms.with_theta(find(atoms, X, explained, pull=pull))
     widths = {
         id(leaf): part.gamma_ * (_COVARIANCE if widen and part.kernel in _WIDENED else 1.0)
         for leaf, part in zip(used, atoms.parts, strict=True)

@@ -56,8 +56,8 @@ def first_theta(
     atoms: Any,
     X: Matrix,
     targets: Targets,
-    pull: FloatArray | None = None,
     random_state: np.random.RandomState | None = None,
+    pull: FloatArray | None = None,
 ) -> FloatArray:
     """Parameters of the atoms that explain the targets best where all variances are equal.
 
@@ -69,10 +69,10 @@ def first_theta(
         Training rows.
     targets : Targets
         What is to be explained.
-    pull : ndarray of shape (P,) or None, default=None
-        Precisions of a normal prior of the parameters around their own; None for no prior.
     random_state : RandomState or None, default=None
         Draws rows and atoms, of many; None is a fixed seed, so that a fit can be repeated.
+    pull : ndarray of shape (P,) or None, default=None
+        Precisions of a normal prior of the parameters around their own; None for no prior.
 
     Returns
     -------
