@@ -117,6 +117,16 @@ def test_sums_of_workers_are_those_of_local_blocks(client):
     assert rows.fold(processes, united) == pids_of(client)  # both worked, this process did not
 
 
+def test_partitions_in_the_memory_of_a_worker_share_a_task(client):
+    kept = lazily_given(100).persist()
+    distributed.wait(kept)
+    rows = open_dask(kept, Y[:, None])
+    assert sorted(sum(rows.parts.lots, [])) == list(range(30))
+    assert len(rows.parts.lots) <= 4  # two for each worker
+    assert_same(rows.fold(statistic()), local_sums())
+    assert len(open_dask(lazily_given(100), Y[:, None]).parts.lots) == 30
+
+
 def test_a_killed_worker_changes_nothing(client, tmp_path):
     # Targets were sent by this process: the scheduler must be able to make them again.
     rows = open_dask(lazily_given(), Y[:, None])

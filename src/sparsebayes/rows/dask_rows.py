@@ -1,8 +1,8 @@
 """Rows in partitions of Dask: sums are computed where a partition is, and merged in a tree.
 
-What a pass needs (atoms, weights) is one task of the graph: it goes out once, workers hand it on to
-each other, and the scheduler makes it again should the worker that has it be lost. One sum of the
-size of the model comes back.
+What a pass needs (atoms, weights) goes out with every task if it is small. Else it is a task of the
+graph: it goes out once, workers hand it on to each other, and the scheduler makes it again should
+the worker that has it be lost. One sum of the size of the model comes back.
 """
 
 import copy
@@ -37,6 +37,7 @@ T = TypeVar("T")
 __all__ = ["DaskRows", "is_dask", "open_dask"]
 
 _FAN_IN = 8  # sums that a task of the tree merges
+_SMALL = 2**15  # bytes of what a pass needs that go out with every task: no task waits for them
 
 
 def is_dask(X: Any) -> bool:
@@ -147,7 +148,8 @@ class DaskRows:
 
         self.meter.begin()
         parcel = cloudpickle.dumps((self.checker, self.steps, statistic, merge))
-        root, leaves = self.parts.reduced(_opened, parcel, _of_partition, _merged, _FAN_IN)
+        opened = _opened if len(parcel) > _SMALL else None
+        root, leaves = self.parts.reduced(opened, parcel, _of_partitions, _merged, _FAN_IN)
         try:
             with one_blas_thread(), room_in_graph(len(parcel)):
                 found: T | None = computed(root, leaves, self.meter.read, self.pace)
@@ -281,6 +283,20 @@ def _opened(parcel: bytes) -> Any:
     return cloudpickle.loads(parcel)
 
 
+def _unpacked(contents: Any) -> Any:
+    return _opened(contents) if isinstance(contents, bytes) else contents
+
+
+def _of_partitions(contents: Any, *parts: list[Any]) -> Any:
+    """Statistics of some partitions, merged one after the other."""
+    contents, found = _unpacked(contents), None
+    merge = contents[3]
+    for part in parts:
+        mine = _of_partition(contents, *part)
+        found = mine if found is None else found if mine is None else merge(found, mine)
+    return found
+
+
 def _of_partition(
     contents: Any, X: Any, y: Any, weights: Any, number: int, start: int, n: int
 ) -> Any:
@@ -302,7 +318,7 @@ def _of_partition(
 
 def _merged(contents: Any, *sums: Any) -> Any:
     """Merge in order; inputs of a task may be asked for again and are left as they are."""
-    merge = contents[3]
+    merge = _unpacked(contents)[3]
     found = [each for each in sums if each is not None]
     if len(found) < 2:
         return found[0] if found else None

@@ -11,6 +11,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.rows.passes import homes
+
 __all__ = [
     "Partitions",
     "Pieces",
@@ -19,12 +21,14 @@ __all__ = [
     "delayed_parts",
     "is_array",
     "is_tabular",
+    "lots",
     "measured",
     "pieces_of",
     "room_in_graph",
     "shipped",
 ]
 
+_LOTS = 2  # tasks for each thread of a worker: one waits while the other is done
 _LIMIT = "distributed.admin.large-graph-warning-threshold"
 
 
@@ -218,9 +222,15 @@ class Partitions:
         """What all keys stand for."""
         return _union(column.graph for column in self.columns if isinstance(column, Pieces))
 
+    @cached_property
+    def lots(self) -> list[list[int]]:
+        """Partitions that one task deals with: those that a worker has in its memory."""
+        keys = self.columns[0].keys if isinstance(self.columns[0], Pieces) else ()
+        return lots(homes(keys))
+
     def reduced(
         self,
-        opened: Callable[..., Any],
+        opened: Callable[..., Any] | None,
         parcel: bytes,
         leaf: Callable[..., Any],
         merged: Callable[..., Any],
@@ -230,12 +240,14 @@ class Partitions:
 
         Parameters
         ----------
-        opened : callable
-            Makes of the parcel, on a worker, what the other tasks take first.
+        opened : callable or None
+            Makes of the parcel, on a worker, what the other tasks take first; None where each takes
+            the parcel itself.
         parcel : bytes
             What all tasks need.
         leaf : callable
-            Of the parcel, X, y, weights, number of the partition, first row and number of rows.
+            Of the parcel, then of each partition of a lot: X, y, weights, its number, first row and
+            number of rows.
         merged : callable
             Of the parcel and some values of ``leaf`` or ``merged``, in order.
         fan_in : int
@@ -251,14 +263,18 @@ class Partitions:
         from dask.delayed import Delayed
 
         layer = f"sparsebayes-fold-{uuid4().hex}"
-        contents = (layer, "parcel")
-        tasks: dict[Any, Any] = {contents: (opened, parcel)}
+        contents: Any = parcel
+        tasks: dict[Any, Any] = {}
+        if opened is not None:
+            contents = (layer, "parcel")
+            tasks[contents] = (opened, parcel)
         leaves: dict[Any, int] = {}
-        start = 0
-        for i, n in enumerate(self.lengths):
-            tasks[layer, 0, i] = (leaf, contents, *self._keys(i), i, start, n)
-            leaves[layer, 0, i] = n
-            start += n
+        starts = np.cumsum((0, *self.lengths)).tolist()
+        for lot in self.lots:
+            key = layer, 0, lot[0]
+            parts = [[*self._keys(i), i, starts[i], self.lengths[i]] for i in lot]
+            tasks[key] = (leaf, contents, *parts)
+            leaves[key] = sum(self.lengths[i] for i in lot)
         level: list[Any] = list(leaves)
         depth = 0
         while len(level) > 1:
@@ -299,6 +315,38 @@ class Partitions:
         except Exception:  # noqa: BLE001  (whatever reading raises; the caller has one to show)
             return False
         return True
+
+
+def lots(homes: Sequence[tuple[str, int] | None]) -> list[list[int]]:
+    """Divide partitions among tasks: two for each thread of a worker that has them in memory.
+
+    A task costs the scheduler and a worker some milliseconds. What is in no memory yet has a task
+    of its own, so that no more of it is read at a time than there are threads.
+
+    Parameters
+    ----------
+    homes : sequence of pairs or None
+        Worker and its threads, for each partition.
+
+    Returns
+    -------
+    list of lists of int
+        Numbers of partitions; ascending in each, and by the first of each.
+
+    Examples
+    --------
+    >>> lots([("a", 1), ("b", 1), None, ("b", 1), ("b", 1), ("a", 1), ("b", 1)])
+    [[0], [1, 3], [2], [4, 6], [5]]
+    """
+    by_home: dict[Any, list[int]] = {}
+    for i, home in enumerate(homes):
+        by_home.setdefault(home or i, []).append(i)
+    found = list[list[int]]()
+    for home, mine in by_home.items():
+        threads = home[1] if isinstance(home, tuple) else 1
+        size = -(-len(mine) // (_LOTS * threads))
+        found += [mine[i : i + size] for i in range(0, len(mine), size)]
+    return sorted(found)
 
 
 @contextlib.contextmanager

@@ -1,11 +1,11 @@
 """A tree of Dask tasks computed by whatever scheduler is active, and heard of while it is."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Pace", "computed", "workers"]
+__all__ = ["Pace", "computed", "homes", "workers"]
 
 _LONG = 5.0  # seconds of a pass on a cluster from which on its parts are heard of
 
@@ -106,6 +106,27 @@ def workers() -> int:
     """Threads of all workers of the cluster whose client is active; zero where there is none."""
     client = _client()
     return 0 if client is None else sum(client.nthreads().values())
+
+
+def homes(keys: Sequence[Any]) -> list[tuple[str, int] | None]:
+    """Where values are kept: the first worker that has each of them, and its threads.
+
+    Parameters
+    ----------
+    keys : sequence
+        Keys of the values.
+
+    Returns
+    -------
+    list
+        Address and threads; None for what is in the memory of no worker.
+    """
+    client = _client()
+    if client is None:
+        return [None] * len(keys)
+    held, threads = client.who_has(), client.nthreads()
+    found = [next(iter(held.get(key, ())), None) for key in keys]
+    return [None if home is None else (home, threads.get(home, 1)) for home in found]
 
 
 def _client() -> Any:
