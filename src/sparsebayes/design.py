@@ -215,9 +215,10 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     >>> type(make_design(atoms, X, stored_bytes=1000)).__name__
     'BlockedDesign'
     """
+    from sparsebayes.low_rank import low_rank_design
     from sparsebayes.operator_design import design_of_products
 
-    matrix_free = design_of_products(atoms, X, stored_bytes)
+    matrix_free = design_of_products(atoms, X, stored_bytes) or low_rank_design(atoms, X)
     if matrix_free is not None:
         return matrix_free
     n = int(X.shape[0])

@@ -295,6 +295,19 @@ class KernelAtoms:
         self._formula(sparse).evaluate(X, out, same=same)
         return out
 
+    def has_unit_diagonal(self, X: Matrix) -> bool:
+        """Whether the kernel is positive definite with K(x, x) = 1, and the inputs are dense."""
+        return (
+            isinstance(self.kernel, str)
+            and self.kernel == "rbf"
+            and not is_sparse(X)
+            and not is_sparse(self.centers)
+        )
+
+    def between(self, X: Matrix, Z: Matrix) -> Floats:
+        """The same kernel at other centers: of the rows of X and of Z, (n, m)."""
+        return replace(self, centers=Z, index=np.arange(Z.shape[0])).evaluate(X)
+
     def restrict(self, indices: ArrayLike) -> KernelAtoms:
         """Only the atoms at `indices`, with a copy of their centers."""
         chosen = positions(indices, self.size)

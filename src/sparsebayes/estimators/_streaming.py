@@ -15,6 +15,7 @@ from sparsebayes.checkpoints import Checkpoint
 from sparsebayes.design import STORED_BYTES
 from sparsebayes.estimators._base import Fitting, seeded
 from sparsebayes.likelihoods import Likelihood
+from sparsebayes.low_rank import is_low_rank
 from sparsebayes.progress import Watch
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.dask_rows import is_dask, open_dask
@@ -46,8 +47,9 @@ class Streaming(Fitting):
         if len(shape) != 2 or not isinstance(shape[0], int):
             return False
         n, d = shape
-        width = max(n_kernel_atoms(self._spelled(), n), d if mapped else 0)
-        return bool(8 * n * width > STORED_BYTES)
+        dictionary = self._spelled()
+        width = max(n_kernel_atoms(dictionary, n), d if mapped else 0)
+        return bool(8 * n * width > STORED_BYTES) and not is_low_rank(dictionary, X, width)
 
     def _opened(
         self, X: Any, y: Any, sample_weight: Any, *, numeric_y: bool

@@ -1,0 +1,150 @@
+"""Pivoted Cholesky: the few points that tell all values of a smooth positive-definite kernel.
+
+With P the pivots and U'U = K(P, P), every point x has coordinates ``a(x) = U^-T K(P, x)``, and
+``K(x, z) = a(x) . a(z)`` up to ``sqrt(r(x) r(z))``, where ``r(x) = K(x, x) - |a(x)|^2``. Pivots are
+added until no point has more than a given r. Nothing of size N x N is formed.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["TOLERANCE", "Factor", "pivoted_factor", "probed_rank"]
+
+TOLERANCE = 1e-14
+"""Largest r(x) that is left, for a kernel with K(x, x) = 1: little more than rounding."""
+
+_PROBE = 200  # points that tell whether the rank is low
+_PROMISING = 0.6  # they do not if more than this share of them are pivots
+_BATCH = 128  # points that pivots are sought among at a time
+_GRADED = 1e-3  # smallest pivot, as a share of the largest r left
+_CHECKED = 64  # points of which all products are compared with the kernel at the end
+_WRONG = 1e-13  # difference beyond which the factors are given up
+
+Kernel = Callable[[Any, Any], FloatArray]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Pivots of a kernel, and how to find the coordinates of any points."""
+
+    pivots: IndexArray  # (k,) positions among the points
+    U: FloatArray  # (k, k) upper triangular: U'U is the kernel of the pivots
+    coordinates: FloatArray  # (k, N) of the points
+
+    @property
+    def rank(self) -> int:
+        """Number of pivots."""
+        return len(self.pivots)
+
+    def locate(self, values: FloatArray) -> FloatArray:
+        """Return coordinates, (k, n), of n points by their kernel values at the pivots, (k, n)."""
+        return np.asarray(solve_triangular(self.U, values, trans="T", check_finite=False))
+
+
+def pivoted_factor(
+    kernel: Kernel, points: Any, max_rank: int, tol: float = TOLERANCE
+) -> Factor | None:
+    """Find pivots among the points that determine the kernel at all of them.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``kernel(X, Z)`` of shape (n, m), positive definite and with ``K(x, x) = 1``.
+    points : ndarray of shape (N, d)
+        The points.
+    max_rank : int
+        More pivots than this are not worth their cost.
+    tol : float, default=TOLERANCE
+        Largest r(x) that may be left.
+
+    Returns
+    -------
+    Factor or None
+        None where more pivots are needed than allowed, or where the products of coordinates turn
+        out not to be the kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> X = np.linspace(0, 1, 1000)[:, None]
+    >>> factor = pivoted_factor(rbf_kernel, X, max_rank=100)
+    >>> factor.rank < 20
+    True
+    >>> A = factor.coordinates
+    >>> bool(np.allclose(A.T @ A[:, :5], rbf_kernel(X, X[:5]), rtol=0, atol=1e-13))
+    True
+    """
+    n = int(points.shape[0])
+    rng = np.random.RandomState(0)
+    if probed_rank(kernel, points, tol) > min(max_rank, _PROMISING * min(_PROBE, n)):
+        return None
+    pivots = np.empty(0, dtype=np.intp)
+    A, U = np.empty((0, n)), np.empty((0, 0))
+    left = np.ones(n)
+    while (largest := float(left.max())) > tol:
+        # Pivots far smaller than what is left elsewhere would magnify rounding there.
+        least = max(_GRADED * largest, tol)
+        some = np.flatnonzero(left > least)
+        if some.size > _BATCH:
+            some = rng.choice(some, _BATCH, replace=False)
+        own, V = _cholesky(kernel(points[some], points[some]) - A[:, some].T @ A[:, some], least)
+        if not own.size or pivots.size + own.size > max_rank:
+            return None
+        added = some[own]
+        shared = A[:, added]
+        values = kernel(points, points[added]).T - shared.T @ A
+        fresh = np.asarray(solve_triangular(V, values, trans="T", check_finite=False))
+        U = np.block([[U, shared], [np.zeros((own.size, pivots.size)), V]])
+        A = np.concatenate([A, fresh])
+        pivots = np.concatenate([pivots, added])
+        left -= np.einsum("ij,ij->j", fresh, fresh)
+        left[pivots] = 0.0
+    tested = rng.choice(n, min(_CHECKED, n), replace=False)
+    wrong = np.abs(A[:, tested].T @ A[:, tested] - kernel(points[tested], points[tested])).max()
+    return Factor(pivots, U, A) if wrong <= _WRONG else None
+
+
+def probed_rank(kernel: Kernel, points: Any, tol: float = TOLERANCE) -> int:
+    """Number of pivots among some points, at most 200: a hint of how many all of them have.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``kernel(X, Z)`` of shape (n, m), positive definite and with ``K(x, x) = 1``.
+    points : ndarray of shape (N, d)
+        The points.
+    tol : float, default=TOLERANCE
+        Largest r(x) that may be left.
+
+    Returns
+    -------
+    int
+        Their rank; that of all points is little more if it is far below 200.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> X = np.linspace(0, 1, 1000)[:, None]
+    >>> probed_rank(rbf_kernel, X) < 20, probed_rank(lambda x, z: rbf_kernel(x, z, 1e6), X)
+    (True, 200)
+    """
+    n = int(points.shape[0])
+    probe = points[np.random.RandomState(0).choice(n, min(_PROBE, n), replace=False)]
+    return int(_cholesky(kernel(probe, probe), tol)[0].size)
+
+
+def _cholesky(K: FloatArray, tol: float) -> tuple[IndexArray, FloatArray]:
+    """Pivots of a small matrix and their triangular factor."""
+    factor, order, rank, _ = dpstrf(K, tol=tol)
+    return np.asarray(order[:rank] - 1, dtype=np.intp), np.triu(factor[:rank, :rank])
