@@ -164,7 +164,7 @@ def outliers(report: Report, draws: int) -> None:
 def gap(report: Report, draws: int) -> None:
     """Predictions in a gap of the data: how many of the 90 % intervals hold the target."""
 
-    class Augmented(RVR):  # type: ignore[misc]
+    class Augmented(RVR):
         def predict(self, X: Any, return_std: bool = False) -> Any:
             return super().predict(X, return_std=return_std, augment=True)
 

@@ -2,9 +2,12 @@
 
 import csv
 import json
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sparsebayes
@@ -20,7 +23,7 @@ from sparsebayes._tables import open_table
         (pd.date_range("2024-01-30", periods=N), ["'c' holds dates", "'2024-01-30'"]),
         ([f"{1 + i % 28}.12.2023 08:15" for i in range(N)], ["'c' holds dates", "'1.12.2023"]),
         (["Rome", "Oslo"] * (N // 2), ["'c' holds text", "row 1 (line 2): 'Rome'"]),
-        ([f"{i} %" for i in range(N)], ["'c' holds text", "'0 %'"]),
+        ([f"{i} %" for i in range(N)], ["'c' holds percentages", "'0 %'", "take the % signs away"]),
         ([7.5] * N, ["'c' is constant"]),
         ([None] * N, ["'c' has no values"]),
         ([1.5, 2.5] + [None] * (N - 2), ["'c' has no value in 38 of 40 rows"]),
@@ -266,13 +269,97 @@ def test_labels_with_gaps(fitted):
     assert "row 5 has no target ('y'): left out" in facts["notes"][1]
 
 
-def test_a_word_for_nothing_in_a_target_is_shown(fitted):
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather"])
+def test_a_word_for_nothing_in_a_target_is_shown(run, tmp_path, suffix):
     kinds = np.where(Y > 1, "none", np.where(Y > 0, "mild", "severe"))
-    facts, _, model = fitted(frame(y=kinds), *LINEAR)
+    path = tmp_path / f"data.{suffix}"
+    written = frame(y=kinds)
+    if suffix == "csv":
+        written.to_csv(path, index=False)
+    else:
+        getattr(written, f"to_{suffix}")(path)
+    facts, _, model = fit_file(run, path, "y")
     assert model.classes_.tolist() == ["mild", "severe"]
     first, count = np.argmax(Y > 1) + 1, np.sum(Y > 1)
     (note,) = [note for note in facts["notes"] if "no target" in note]
     assert f"{count} rows have no target ('y'), the first row {first}, 'none': left out" in note
+    assert note.endswith("; if 'none' is a class, give it another name")
+
+
+def test_words_of_files_that_are_read_in_blocks_are_doubted(run, tmp_path):
+    kinds = np.where(Y > 1, "None", np.where(Y > 0, "mild", "severe"))
+    (tmp_path / "data").mkdir()
+    frame(y=kinds).to_parquet(tmp_path / "data" / "1.parquet")
+    facts, err, model = fit_file(run, tmp_path / "data", "y")
+    assert model.classes_.tolist() == ["None", "mild", "severe"]
+    (warning,) = facts["warnings"]
+    assert warning.endswith("'None' is a class here; if it is a gap, remove those rows")
+    assert f"sparsebayes: warning: {warning}\n" in err
+
+
+def test_a_constant_target_is_no_perfect_fit(fitted):
+    facts, err, _ = fitted(frame(y=3.0), *LINEAR)
+    assert facts["r2"] is None
+    (warning,) = facts["warnings"]
+    assert "the target, column 'y', is constant in these rows: there is nothing" in warning
+    assert f"sparsebayes: warning: {warning}\n" in err
+
+
+def test_a_constant_target_in_blocks(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    frame(y=3.0).to_parquet(tmp_path / "data" / "1.parquet")
+    code, out, _ = run("fit", tmp_path / "data", "--target", "y", *LINEAR)
+    assert code == 0
+    assert "R2 not defined, the target is constant, on these rows" in out
+
+
+@pytest.mark.parametrize("options", [[], ["--strict"], ["--decimal", "comma"]], ids=str)
+def test_the_minus_sign_of_typesetters(fitted, options):
+    signs = str.maketrans("-.", "\u2212,") if "comma" in options else str.maketrans("-", "\u2212")
+    columns = {"a": A, "b": B, "y": Y}
+    texts = {name: [f"{v:.12f}".translate(signs) for v in x] for name, x in columns.items()}
+    _, _, model = fitted(frame(**texts), *LINEAR, *options)
+    np.testing.assert_allclose(model.coef_, EXPECTED, rtol=1e-9)
+
+
+def test_percentages(fitted, fails, tmp_path):
+    facts, _, _ = fitted(frame(share=[f"{100 * a:.1f} %" for a in A]), *LINEAR)
+    assert facts["features"] == ["a", "b"]
+    assert (
+        "column 'share' holds percentages (row 1 (line 2): '12.6 %'): left out; "
+        in (facts["notes"][0])
+    )
+    assert facts["notes"][0].endswith("to use them take the % signs away")
+    frame(y=[f"{100 * y:.1f}%" for y in Y]).to_csv(tmp_path / "p.csv", index=False)
+    fails("fit", tmp_path / "p.csv", "--target", "y", words=["the target", "percentages"])
+
+
+def decimals(values, digits=6, precision=12):
+    texts = [Decimal(f"{value:.{digits}f}") for value in values]
+    return pa.array(texts, pa.decimal128(precision, digits))
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_decimals_of_databases(run, tmp_path, in_blocks):
+    path = tmp_path / ("data" if in_blocks else "data.parquet")
+    if in_blocks:
+        path.mkdir()
+    columns = {"a": A, "b": decimals(B), "y": decimals(Y), "k": decimals(Y > 0, 2)}
+    pq.write_table(pa.table(columns), path / "1.parquet" if in_blocks else path)
+    options = ["--target", "y", "--drop", "k", *LINEAR, "--output", tmp_path / "y.model"]
+    assert run("fit", path, *options)[0] == 0
+    model = sparsebayes.load(tmp_path / "y.model")
+    np.testing.assert_allclose(model.coef_, EXPECTED, rtol=1e-4)
+    options = ["--target", "k", "--drop", "y", *LINEAR, "--output", tmp_path / "k.model"]
+    assert run("fit", path, *options, "--task", "classification")[0] == 0
+    assert sparsebayes.load(tmp_path / "k.model").classes_.tolist() == [0.0, 1.0]
+
+
+def test_decimals_of_too_many_digits_are_no_labels_in_blocks(fails, tmp_path):
+    (tmp_path / "data").mkdir()
+    pq.write_table(pa.table({"a": A, "k": decimals(Y > 0, 0, 38)}), tmp_path / "data" / "1.parquet")
+    options = ["--target", "k", "--task", "classification", *LINEAR]
+    fails("fit", tmp_path / "data", *options, words=["decimal128(38, 0)", "more digits", "cast"])
 
 
 def test_numbers_and_text_in_a_target(fitted):

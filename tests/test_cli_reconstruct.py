@@ -155,7 +155,7 @@ def test_a_shape_that_is_none(run, shape):
     assert "is no shape such as 1000 or 512x512" in err
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_completion_knows_commands_and_options(run, shell, tmp_path):
     pytest.importorskip("shtab")
     code, script, err = run("completion", shell)

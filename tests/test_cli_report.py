@@ -121,3 +121,9 @@ def test_errors(fails, folder, tmp_path):
     (tmp_path / "other.csv").write_text("size,height\n1,2\n3,4\n")
     fails("report", model, tmp_path / "other.csv", *out, words=["'age'", "price.model"])
     assert not (tmp_path / "report.html").exists()
+
+
+def test_stdin_can_be_read_once(fails, folder, tmp_path):
+    options = ("-", "--training", "-", "--output", tmp_path / "price.html")
+    words = ["stdin can be read once: DATA and --training are both -"]
+    fails("report", folder / "price.model", *options, words=words)

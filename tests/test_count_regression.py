@@ -219,3 +219,24 @@ def test_one_count_only():
     assert np.isfinite(model.predict(X)).all()
     flat = SparseBayesRegressor(likelihood="poisson").fit(np.ones((N, 1)), counts)
     assert_allclose(np.exp(flat.intercept_), 3 / N, rtol=1e-6)
+
+
+class Halves(Bernoulli):
+    """A likelihood of classes, of a user's."""
+
+
+@pytest.mark.parametrize("likelihood", [Halves(), Bernoulli(), Multinomial(3)], ids=repr)
+def test_likelihoods_of_classes_are_refused(likelihood):
+    with pytest.raises(ValueError, match="is one of classes, and a regressor predicts numbers"):
+        SparseBayesRegressor(likelihood=likelihood).fit(X, COUNTS)
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "gaussian"])
+@pytest.mark.parametrize("options", [{}, {"return_std": True}], ids=str)
+def test_inputs_of_any_size_are_predicted_or_refused_in_a_sentence(likelihood, options):
+    rng = np.random.default_rng(0)
+    Z = 0.1 * rng.uniform(size=(40, 2))
+    model = RVR("linear", likelihood=likelihood).fit(Z, rng.poisson(np.exp(10 * Z[:, 0])))
+    for size in 1e308, -1e308:
+        with pytest.raises(ValueError, match="overflow on this X"):
+            model.predict(np.full((1, 2), size), **options)

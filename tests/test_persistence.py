@@ -150,6 +150,20 @@ def test_parameters_that_cannot_be_stored_are_recorded(tmp_path):
     assert "RandomState" in header["parameters_not_stored"]["random_state"]
 
 
+class Own(Smoothness):
+    """A prior of a user's."""
+
+
+def test_a_prior_that_cannot_be_stored_is_warned_of(tmp_path):
+    model = fitted(RVR(gamma=0.1, prior=Own(2.0)), SINC.X, SINC.y)
+    with pytest.warns(UserWarning, match=r"the prior .*Own\(c=2.0\) cannot be stored") as found:
+        model.save(tmp_path / "a.model")
+    assert found[0].filename == __file__
+    same = load(tmp_path / "a.model")
+    assert same.prior == "auto"
+    np.testing.assert_array_equal(same.predict(SINC.X), model.predict(SINC.X))
+
+
 def test_rows_of_weight_zero_keep_their_count(tmp_path):
     weight = np.ones(60)
     weight[::3] = 0

@@ -9,7 +9,7 @@ from sparsebayes._counting import is_kernel_machine
 from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes._memory import resolve_memory
 from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior, InverseGamma, Smoothness
-from sparsebayes.likelihoods import Bernoulli, Likelihood, Poisson
+from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial, Poisson
 from sparsebayes.noise_priors import NoisePrior
 
 __all__ = [
@@ -268,12 +268,14 @@ def resolve_likelihood(likelihood: Any) -> Likelihood | None:
             "likelihood must be 'gaussian', 'poisson' or an object with the methods of "
             f"sparsebayes.likelihoods.Likelihood, got {likelihood!r}."
         )
-    if likelihood.n_latent != 1 or isinstance(likelihood, Bernoulli):
+    if isinstance(likelihood, (Bernoulli, Multinomial)):
         raise ValueError(
             f"likelihood={likelihood!r} is one of classes, and a regressor predicts numbers: use "
             "SparseBayesClassifier or RVC."
-            if type(likelihood).__module__ == Bernoulli.__module__
-            else f"likelihood={likelihood!r} has {likelihood.n_latent} latent functions, a "
-            "regressor has one."
+        )
+    if likelihood.n_latent != 1:
+        raise ValueError(
+            f"likelihood={likelihood!r} has {likelihood.n_latent} latent functions, a regressor "
+            "has one."
         )
     return likelihood

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
-from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.dictionaries._protocol import is_sparse, of_unit_norm
 from sparsebayes.operator_design import has_products
 
 FloatArray = NDArray[np.float64]
@@ -98,7 +98,10 @@ class LatentPosterior:
             rows = slice(start, min(start + step, n))
             U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((rows.stop - start, 0))
             U = U.toarray() if is_sparse(U) else np.asarray(U)
-            yield rows, [(c, (U[:, self.atom[c]] - own[c]) / self.norm[c]) for c in columns]
+            yield (
+                rows,
+                [(c, of_unit_norm(U[:, self.atom[c]], own[c], self.norm[c])) for c in columns],
+            )
 
     def predict(self, X: Any) -> FloatArray:
         """Mean of the latent functions at the rows of X.

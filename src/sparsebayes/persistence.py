@@ -13,7 +13,8 @@ A model file is a zip archive without compression that holds
 Constructor parameters come back as they were if they are numbers, strings, short arrays, lists,
 dictionaries or hyperpriors, likelihoods and dictionaries of this package. Others (a
 ``RandomState``, a long array of centers) are recorded by their ``repr`` for the reader and have
-their default value after loading: predictions do not depend on them, only a new ``fit`` would.
+their default value after loading: predictions do not depend on them, only a new ``fit`` would. Of a
+prior that is lost in this way `save` warns.
 What belongs to one run alone (a callback, a checkpoint and whether to resume from it) is left out.
 """
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -129,6 +131,12 @@ def save(
         If it holds what cannot be stored without code, such as a kernel given as a function or a
         likelihood of your own.
 
+    Warns
+    -----
+    UserWarning
+        If the prior is one of your own, which is left out: a loaded model predicts the same, but
+        a new fit of it has the default prior.
+
     Examples
     --------
     >>> import os, tempfile
@@ -159,6 +167,13 @@ def save(
             parameters[key] = encode(value)
         except NotStorableError:
             not_stored[key] = shortened(repr(value))
+    if "prior" in not_stored:
+        warnings.warn(
+            f"the prior {not_stored['prior']} cannot be stored without its code: predictions of "
+            "the loaded model are the same, but a new fit of it has the default prior",
+            UserWarning,
+            stacklevel=3,  # the line that calls the estimator's method
+        )
     posterior, arrays = model.posterior_.to_spec()
     arrays |= {_RELEVANCE: np.asarray(model.posterior_.atoms.index)}
     header = {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
 from sparsebayes.dictionaries._products import blocks, columns_of, products_at
-from sparsebayes.dictionaries._protocol import Products, is_sparse
+from sparsebayes.dictionaries._protocol import Products, is_sparse, of_unit_norm
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.operator_design import has_products, sums_of_atoms
 
@@ -123,10 +123,8 @@ class Posterior:
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((n, 0))
-            U = U.toarray() if is_sparse(U) else np.array(U)
-            U -= self.center
-            U /= self.norm
-            yield rows, U
+            U = U.toarray() if is_sparse(U) else np.asarray(U)
+            yield rows, of_unit_norm(U, self.center, self.norm)
 
     def _sums(self, X: Any, weights: FloatArray) -> FloatArray:
         """Sums of centered atoms of unit norm at the rows of X, shapes (m, k) to (n, k)."""

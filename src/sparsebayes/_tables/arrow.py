@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsebayes._tables.numerals import Gathered, Mark, settled
+from sparsebayes._tables.numerals import MISSING, Gathered, Mark, settled
 from sparsebayes._tables.table import Column, FloatArray, TableError, first_line, listed, quoted
 from sparsebayes._tables.texts import Source
 
@@ -79,10 +79,16 @@ class ArrowFile:
         return self._table.select(list(names))
 
     def values(self, name: str) -> list[Any]:
+        kind, values = self._schema.field(name).type, self.copied(name)
+        if _is_text(kind):  # a word for a gap is one in every kind of file
+            return [None if (value or "").strip().lower() in MISSING else value for value in values]
+        if _is_decimal(kind):  # as they stand in a csv file: NumPy knows no such type
+            return [None if value is None else str(value) for value in values]
+        return values
+
+    def copied(self, name: str) -> list[Any]:
         values: list[Any] = self._read([name]).column(name).to_pylist()
         return [None if value is None or value != value else value for value in values]
-
-    copied = values
 
     def is_text(self, name: str) -> bool:
         import pyarrow as pa
@@ -207,24 +213,21 @@ def _row(row: int) -> str:
 
 
 def _is_numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    tests = (
-        pa.types.is_floating,
-        pa.types.is_integer,
-        pa.types.is_boolean,
-        pa.types.is_decimal,
-        pa.types.is_null,
-    )
-    return any(test(kind) for test in tests)
+    return _is_of(kind, "floating", "integer", "boolean", "decimal", "null")
 
 
 def _is_text(kind: Any) -> bool:
+    return _is_of(kind, "string", "large_string", "string_view")
+
+
+def _is_decimal(kind: Any) -> bool:
+    return _is_of(kind, "decimal")
+
+
+def _is_of(kind: Any, *names: str) -> bool:
+    """Whether a type, or that of a dictionary's values, is one of those that Arrow calls so."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    return any(test(kind) for test in tests)
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in names)

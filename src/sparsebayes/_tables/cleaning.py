@@ -24,6 +24,7 @@ _LEFT_OUT: dict[Kind, tuple[str, str]] = {
         "may be read in two ways, as 1,234 is 1234 or 1.234",
         "say which with --decimal point or --decimal comma",
     ),
+    "percentages": ("holds percentages", "to use them take the % signs away"),
     "other": ("holds neither numbers nor text", ""),
     "nothing": ("has no values", ""),
 }
@@ -161,7 +162,7 @@ def _without_names(table: Table) -> str:
 
 def _is_of_classes(table: Table, targets: list[Column], task: str, notes: list[str]) -> bool:
     for target in targets:
-        if target.kind in ("dates", "ambiguous", "nothing", "other"):
+        if target.kind in ("dates", "ambiguous", "percentages", "nothing", "other"):
             raise TableError(f"{table.path}: the target, {fault(target)}")
     if len(targets) > 1:
         if task == "classification":
@@ -257,7 +258,7 @@ def _nothing_left(path: str, notes: list[str]) -> TableError:
 def fault(column: Column) -> str:
     what, advice = _LEFT_OUT.get(column.kind, ("", ""))
     example = f", {column.example}" if column.example else ""
-    if column.kind in ("text", "dates"):
+    if column.kind in ("text", "dates", "percentages"):
         return f"column {column.name!r}{example} is not a number, the column {what}: {advice}"
     return f"column {column.name!r}{example} {what}" + (f": {advice}" if advice else "")
 
@@ -278,7 +279,7 @@ def _targets(
     if classes:
         values = table.values(targets[0].name)
         there = np.array([value is not None for value in values])
-        _say_targets(table, there, targets, notes)
+        _say_targets(table, there, targets, notes, classes=True)
         return labels_of([value for value in values if value is not None]), there
     for target in targets:
         if not target.usable:
@@ -294,7 +295,12 @@ def _targets(
 
 
 def _say_targets(
-    table: Table, there: NDArray[np.bool_], targets: list[Column], notes: list[str]
+    table: Table,
+    there: NDArray[np.bool_],
+    targets: list[Column],
+    notes: list[str],
+    *,
+    classes: bool = False,
 ) -> None:
     absent = int((~there).sum())
     if absent:
@@ -303,12 +309,15 @@ def _say_targets(
         # A word such as none may have been meant for a class.
         word = table.copied(targets[0].name)[row] if len(targets) == 1 else None
         where = f"row {row + 1}" + (f", {quoted(word)}" if isinstance(word, str) else "")
-        notes.append(
+        text = (
             f"{table.path}: {where} has no target ({names}): left out"
             if absent == 1
             else f"{table.path}: {absent} rows have no target ({names}), the first {where}: left "
             "out"
         )
+        if classes and isinstance(word, str):
+            text += f"; if {quoted(word)} is a class, give it another name"
+        notes.append(text)
 
 
 def finite(path: str, columns: list[Column], notes: list[str]) -> FloatArray:

@@ -33,6 +33,7 @@ Mark = Literal["point", "comma"]
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none", "<na>"])
 # Signs for a gap among numbers; among labels they may be some, and a strict reader takes neither.
 _GAPS = MISSING | {"#n/a", "-", "--", "?", "."}
+_MINUS = "\u2212"  # as typesetters and some instruments write it
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _MOST_ODD = 0.1  # share of values without a number that a column of numbers may have
 
@@ -79,7 +80,7 @@ def is_number(text: str) -> bool:
     (True, False, False)
     """
     try:
-        float(text)
+        float(text.replace(_MINUS, "-"))
     except ValueError:
         return False
     return "_" not in text  # Python's own digit separator; of others it joins names and dates
@@ -106,6 +107,7 @@ def parse(text: str, mark: Mark) -> float:
     >>> parse("1.234,5", "comma"), parse("1.234,5", "point"), parse("-12 000", "point")
     (1234.5, nan, -12000.0)
     """
+    text = text.replace(_MINUS, "-")
     if not _PATTERNS[mark].fullmatch(text):
         return np.nan
     decimal, group = (".", ",") if mark == "point" else (",", ".")
@@ -145,7 +147,7 @@ def _is_complex(word: str) -> bool:
 
 def strict_number(text: str) -> float | None:
     """Read one value where nothing is forgiven: NaN for a gap, None for what is no number."""
-    word = text.strip().lower()
+    word = text.strip().lower().replace(_MINUS, "-")
     if word in MISSING:
         return np.nan
     if word in _TRUTHS:
@@ -166,7 +168,7 @@ class Gathered:
 
     def __init__(self, name: str, mark: Mark | None = None) -> None:
         self.name = name
-        self.rows = self.missing = self.odd = self.truths = self.dates = 0
+        self.rows = self.missing = self.odd = self.truths = self.dates = self.percentages = 0
         self.styled = ""  # the first number that is written in another way than Python's
         self._mark = mark
         self._blocks: list[FloatArray] = []
@@ -188,7 +190,7 @@ class Gathered:
         self.rows += len(texts)
 
     def _number(self, text: str, row: int, where: Callable[[int], str]) -> float:
-        word = text.strip()
+        word = text.strip().replace(_MINUS, "-")
         if self._mark is not None and not np.isnan(value := parse(word, self._mark)):
             return value
         if self._mark is None and is_number(word):
@@ -206,13 +208,15 @@ class Gathered:
             return float(lowered)
         self.odd += 1
         if not self._first:
-            self._first = f"{where(row)}: {quoted(word)}"
+            self._first = f"{where(row)}: {quoted(text.strip())}"
         if len(word) > _LONGEST:
             return np.nan
         if _DATE.fullmatch(word):
             self.dates += 1
         elif _STYLED.fullmatch(word):
             self.styled = self.styled or f"{where(row)}: {quoted(word)}"
+        elif word.endswith("%") and _STYLED.fullmatch(word[:-1].rstrip()):
+            self.percentages += 1
         return np.nan
 
     def column(self) -> Column:
@@ -224,6 +228,7 @@ class Gathered:
             kind = "nothing"
         elif self.odd > _MOST_ODD * there:
             kind = "dates" if self.dates > 0.5 * there else "text"
+            kind = "percentages" if self.percentages > 0.5 * there else kind
         elif self.truths == there:
             kind = "truths"
         return Column(self.name, kind, numbers, self.missing, self.odd, self._first)

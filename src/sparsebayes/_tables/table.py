@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-Kind = Literal["numbers", "truths", "text", "dates", "ambiguous", "nothing", "other"]
+Kind = Literal["numbers", "truths", "text", "dates", "ambiguous", "percentages", "nothing", "other"]
 
 
 class TableError(ValueError):

@@ -66,9 +66,11 @@ class Data:
     warnings: list[str] = field(default_factory=list)
     source: Source | None = None
 
-    def score(self, model: Any) -> float:
-        """R2 or accuracy on the rows that were fitted."""
+    def score(self, model: Any) -> float | None:
+        """R2 or accuracy on the rows that were fitted; None where nothing varies."""
         if self.source is None:
+            if not self.classes and not _varies(self.y).any():
+                return None
             return float(model.score(self.X, self.y))
         return _score(model, self.source)
 
@@ -123,6 +125,7 @@ def gathered(arguments: argparse.Namespace) -> Data:
         warnings=found.warnings,
     )
     _note_copies(data, found)
+    _note_constant(data)
     if arguments.test:
         _hold_out(data, arguments.test, arguments.seed)
     return data
@@ -154,6 +157,23 @@ def _note_copies(data: Data, found: Clean) -> None:
     if count:
         what = "1 row is a copy of another" if count == 1 else f"{count} rows are copies of others"
         data.notes.append(f"{data.table.path}: {what}: they count like any row")
+
+
+def _note_constant(data: Data) -> None:
+    """Say which targets are constant: what is fitted to them looks perfect and means nothing."""
+    if data.classes:
+        return
+    for name, varies in zip(data.targets, _varies(data.y), strict=True):
+        if not varies:
+            data.warnings.append(
+                f"{data.table.path}: the target, column {name!r}, is constant in these rows: "
+                "there is nothing to predict"
+            )
+
+
+def _varies(y: NDArray[Any]) -> NDArray[np.bool_]:
+    columns = y.reshape(len(y), -1)
+    return np.asarray((columns != columns[0]).any(axis=0))
 
 
 def _groups(X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.intp]:
@@ -253,8 +273,8 @@ def _blocks(
     return Data(table, files, target, features, targets, classes, rows, notes=notes, source=source)
 
 
-def _score(model: Any, source: Source) -> float:
-    """What ``model.score`` would be if all rows were in memory."""
+def _score(model: Any, source: Source) -> float | None:
+    """What ``model.score`` would be if all rows were in memory; None of constant targets."""
     hits, n = 0, 0
     shift: Any = None
     error = total = squares = np.zeros(1)
@@ -273,5 +293,7 @@ def _score(model: Any, source: Source) -> float:
         return hits / n
     spread = squares - total**2 / n
     known = spread > 0
+    if not known.any():
+        return None
     of_each = np.where(known, 1.0 - error / np.where(known, spread, 1.0), error == 0)
     return float(of_each.mean())

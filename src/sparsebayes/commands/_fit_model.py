@@ -11,7 +11,13 @@ from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes._tables import TableError
 from sparsebayes.commands._fit_data import Data
 from sparsebayes.dictionaries._distinct import distinct_rows, sample_size
-from sparsebayes.dictionaries._kernel_parameters import LEARNED, POOLED, clustered
+from sparsebayes.dictionaries._kernel_parameters import (
+    LEARNED,
+    POOLED,
+    checked_kernel,
+    clustered,
+    takes_gamma,
+)
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 
 __all__ = ["estimator_for"]
@@ -53,30 +59,42 @@ def estimator_for(arguments: argparse.Namespace, data: Data) -> Any:
     else:
         settings["noise_variance"] = arguments.noise_variance
         settings["likelihood"] = arguments.likelihood
+    _refuse_unused(arguments)
     if arguments.kernel == "none":
-        _refuse_kernels(arguments)
         linear: Any = SparseBayesClassifier if data.classes else SparseBayesRegressor
         return linear("linear", **settings)
     machine: Any = RVC if data.classes else RVR
     gamma, scales = _gamma(arguments, data)
     centers = _centers(arguments, data, scales)
-    degree = arguments.degree
-    return machine(arguments.kernel, gamma=gamma, degree=degree, centers=centers, **settings)
+    if arguments.degree is not None:
+        settings["degree"] = arguments.degree
+    return machine(arguments.kernel, gamma=gamma, centers=centers, **settings)
 
 
-def _refuse_kernels(arguments: argparse.Namespace) -> None:
-    given = f"--gamma {arguments.gamma}" if arguments.gamma in (*LEARNED, *POOLED) else None
-    if arguments.standardize:
-        given = "--standardize"
-    if arguments.centers is not None:
-        given = "--centers"
-    if given is not None:
-        raise TableError(f"{given} is for kernels, and --kernel none has none")
+def _refuse_unused(arguments: argparse.Namespace) -> None:
+    """Refuse options that the kernel would not look at."""
+    if arguments.kernel == "none":
+        options = {
+            "--gamma": arguments.gamma,
+            "--degree": arguments.degree,
+            "--standardize": arguments.standardize or None,
+            "--centers": arguments.centers,
+        }
+        for option, value in options.items():
+            if value is not None:
+                raise TableError(f"{option} is for kernels, and --kernel none has none")
+        return
+    kernel = checked_kernel(arguments.kernel)
+    if arguments.gamma is not None and not takes_gamma(kernel):
+        raise TableError(f"--gamma is the width of a kernel, and --kernel {kernel} has none")
+    if arguments.degree is not None and kernel != "poly":
+        raise TableError(f"--degree is for --kernel poly, and --kernel {kernel} has none")
 
 
 def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     """The inverse width, and standard deviations of features where they are in it."""
-    gamma, asked = arguments.gamma, arguments.standardize
+    gamma = "scale" if arguments.gamma is None else arguments.gamma
+    asked = arguments.standardize
     able = arguments.kernel in _BY_DIFFERENCES and not (
         gamma in (*LEARNED, *POOLED) or isinstance(gamma, list) or data.source is not None
     )

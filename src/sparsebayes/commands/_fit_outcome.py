@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from sparsebayes import persistence
-from sparsebayes._console import counted
+from sparsebayes._console import counted, say
 from sparsebayes._tables import Table, TableError
 from sparsebayes._tables.matching import check_columns, read_for
+from sparsebayes._tables.numerals import MISSING
 from sparsebayes.commands._fit_data import Data
 from sparsebayes.commands._summary import Summary
 from sparsebayes.commands._tables import opened, tell
 
 __all__ = [
+    "doubt_words",
     "judged",
     "opened_test",
     "show_quality",
@@ -52,6 +54,17 @@ def opened_test(arguments: argparse.Namespace, data: Data) -> Table | None:
     table = opened(arguments, arguments.test_file, [*data.features, *data.targets])
     check_columns(table, data.features, data.targets)
     return table
+
+
+def doubt_words(data: Data, model: Any) -> None:
+    """Warn of classes that are words for a gap: in tables in memory they are taken for gaps."""
+    if data.source is None or not data.classes:
+        return
+    words = [str(label) for label in model.classes_ if str(label).strip().lower() in MISSING]
+    for word in words:
+        warning = f"{data.table.path}: {word!r} is a class here; if it is a gap, remove those rows"
+        data.warnings.append(warning)
+        say(f"warning: {warning}")
 
 
 def judged(
@@ -88,7 +101,8 @@ def show_quality(
     found.line("rows", f"{data.rows}", rows=data.rows)
     kind = "accuracy" if data.classes else "R2"
     if tested is None:
-        found.line("fit", f"{kind} {score:.4f} on these rows", **{kind.lower(): score})
+        text = "not defined, the target is constant," if score is None else f"{score:.4f}"
+        found.line("fit", f"{kind} {text} on these rows", **{kind.lower(): score})
         found.line("", "to judge it, hold rows out: --test 0.2", test=None)
         return
     assert data.test is not None

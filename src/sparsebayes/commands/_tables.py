@@ -97,6 +97,21 @@ def refuse_overwriting(output: str | None, *inputs: str | None) -> None:
             raise TableError(f"{output}: is read by this command, and would be overwritten")
 
 
+def refuse_reading_twice(**inputs: str | None) -> None:
+    """Refuse stdin for two tables: there is nothing left for the second.
+
+    Parameters
+    ----------
+    **inputs : str or None
+        What is read, by the name of the argument.
+    """
+    from sparsebayes._tables import TableError
+
+    names = [name for name, path in inputs.items() if path == "-"]
+    if len(names) > 1:
+        raise TableError(f"stdin can be read once: {' and '.join(names)} are both -")
+
+
 def tell(notes: Iterable[str], *, quiet: bool) -> None:
     """Say notes on stderr, a line each, unless nothing is to be said.
 

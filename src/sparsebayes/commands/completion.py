@@ -13,6 +13,7 @@ to have it in every new shell:
   bash   sparsebayes completion bash > ~/.local/share/bash-completion/completions/sparsebayes
   zsh    sparsebayes completion zsh > "${fpath[1]}/_sparsebayes"
   tcsh   sparsebayes completion tcsh >> ~/.cshrc
+  fish   sparsebayes completion fish > ~/.config/fish/completions/sparsebayes.fish
 """
 
 
@@ -31,7 +32,7 @@ def add(commands: Any) -> None:
         epilog=_EPILOG,
         formatter_class=RawText,
     )
-    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh"))
+    completion.add_argument("shell", metavar="SHELL", choices=("bash", "zsh", "tcsh", "fish"))
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -46,6 +47,10 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError('completion needs shtab: pip install "sparsebayes[cli]"')
     import shtab
 
+    if arguments.shell not in shtab.SUPPORTED_SHELLS:
+        raise ValueError(
+            f"this version of shtab knows no {arguments.shell}: pip install --upgrade shtab"
+        )
     from sparsebayes.commands import parser
 
     print(shtab.complete(files_completed(parser()), shell=arguments.shell))

@@ -18,7 +18,12 @@ from sparsebayes.commands._options import (
     seed,
 )
 from sparsebayes.commands._summary import Summary, add_summary_options
-from sparsebayes.commands._tables import add_table_options, refuse_overwriting, tell
+from sparsebayes.commands._tables import (
+    add_table_options,
+    refuse_overwriting,
+    refuse_reading_twice,
+    tell,
+)
 
 _INTERVAL = 4.0  # seconds: less than an estimator of many rows leaves between its lines
 _LEARNED = ("pooled", "pooled-ard", "evidence", "ard")
@@ -109,14 +114,11 @@ def add(commands: Any) -> None:
     model.add_argument(
         "--gamma",
         type=numbers_or_word,
-        default="scale",
         help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
         "scale, auto, pooled (found before the fit), evidence (learned), or pooled-ard and ard, "
-        "the same for each feature, which tells the relevant ones (default: %(default)s)",
+        "the same for each feature, which tells the relevant ones (default: scale)",
     )
-    model.add_argument(
-        "--degree", type=int, default=3, help="of the polynomial kernel (default: 3)"
-    )
+    model.add_argument("--degree", type=int, help="of the polynomial kernel (default: 3)")
     model.add_argument(
         "--standardize",
         action=argparse.BooleanOptionalAction,
@@ -196,6 +198,7 @@ def run(arguments: argparse.Namespace) -> None:
     from sparsebayes.commands._fit_data import gathered
     from sparsebayes.commands._fit_model import estimator_for
     from sparsebayes.commands._fit_outcome import (
+        doubt_words,
         judged,
         opened_test,
         show_quality,
@@ -215,6 +218,7 @@ def run(arguments: argparse.Namespace) -> None:
     with contextlib.nullcontext() if arguments.quiet else progress(interval=_INTERVAL):
         model.fit(data.X, data.y)
     seconds = time.perf_counter() - started
+    doubt_words(data, model)
     vars(model).pop("feature_names_in_", None)  # blocks of rows are plain arrays
     score = data.score(model) if data.test is None and test is None else None
     # As after fitting a data frame: whoever loads the model can check a frame against them.
@@ -256,8 +260,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise _tables.TableError("--resume goes on from a checkpoint: name it with --checkpoint")
     if arguments.test and arguments.test_file is not None:
         raise _tables.TableError("--test and --test-file: give one of them")
-    if arguments.data == arguments.test_file == "-":
-        raise _tables.TableError("stdin can be read once: DATA and --test-file are both -")
+    refuse_reading_twice(DATA=arguments.data, **{"--test-file": arguments.test_file})
 
 
 def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> None:

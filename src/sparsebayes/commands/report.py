@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sparsebayes._console import counted
 from sparsebayes.commands._options import RawText
 from sparsebayes.commands._summary import Summary, add_summary_options
-from sparsebayes.commands._tables import add_table_options, opened, refuse_overwriting, tell
+from sparsebayes.commands._tables import (
+    add_table_options,
+    opened,
+    refuse_overwriting,
+    refuse_reading_twice,
+    tell,
+)
 
 if TYPE_CHECKING:
     from sparsebayes.persistence import ModelFile
@@ -93,6 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.output != "-":
         _tables.check_folder(arguments.output)
     refuse_overwriting(arguments.output, arguments.model, arguments.data, arguments.training)
+    refuse_reading_twice(DATA=arguments.data, **{"--training": arguments.training})
     if os.path.isdir(arguments.model):
         raise _tables.TableError(f"{arguments.model}: is a directory, a model file is needed")
     stored = persistence.read_model(arguments.model)

@@ -58,6 +58,19 @@ class OutOfRange(ValueError):
     """Values of atoms leave the range of float64: at these parameters there is nothing to fit."""
 
 
+def of_unit_norm(values: Floats, center: Floats, norm: Floats) -> Floats:
+    """Values of atoms (n, m), each less its center and divided by its norm, (m,) both."""
+    try:
+        with np.errstate(over="raise", invalid="raise"):
+            unit: Floats = values - center
+            unit /= norm
+    except FloatingPointError:
+        raise OutOfRange(
+            "atoms overflow on this X: it is too far from the data that were fitted"
+        ) from None
+    return unit
+
+
 @runtime_checkable
 class Tunable(Protocol):
     """Atoms with parameters to learn, such as the width of a kernel.
@@ -125,17 +138,15 @@ class Addable:
     """Gives a dictionary the `+` that makes unions."""
 
     def __add__(self, other: Any) -> Union:
-        return _join(self, other)
+        return _join(self, other) if is_dictionary(other) else NotImplemented
 
     def __radd__(self, other: Any) -> Union:
-        return _join(other, self)
+        return _join(other, self) if is_dictionary(other) else NotImplemented
 
 
 def _join(first: Any, second: Any) -> Union:
     from sparsebayes.dictionaries.union import Union
 
-    if not (is_dictionary(first) and is_dictionary(second)):
-        return NotImplemented  # type: ignore[no-any-return]
     parts: list[Any] = []
     for dictionary in (first, second):
         parts.extend(dictionary.parts if isinstance(dictionary, Union) else [dictionary])

@@ -202,6 +202,8 @@ class ParquetSource:
         return names
 
     def _check_schema(self, schema: Any, short: str, number: int | None = None) -> None:
+        import pyarrow as pa
+
         name = short if number is None else f"chunk {number} ({short})"
         known = Counter(schema.names)
         numbers = [*self.feature_names, *(self.targets if self.numeric_y else [])]
@@ -215,6 +217,14 @@ class ParquetSource:
         for column in numbers:
             if not _is_numeric(kind := schema.field(column).type):
                 raise refused(name, f"column {column!r} must be numbers, but holds {kind}")
+        for column in self.targets if not self.numeric_y else []:
+            kind = schema.field(column).type
+            if pa.types.is_decimal(kind) and kind.precision > np.finfo(np.float64).precision:
+                raise refused(
+                    name,
+                    f"labels of column {column!r} are {kind}, of more digits than a number has: "
+                    "cast them to text or integers",
+                )
         if self.given.columns is None:
             found = _numeric_names(schema, {*self.targets, self.given.weight})
             more = [column for column in found if column not in self.feature_names]
@@ -318,5 +328,7 @@ def _values(batch: Any, name: str) -> NDArray[Any]:
     column = batch.column(name)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64(), safe=False)
     found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return found
