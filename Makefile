@@ -6,6 +6,8 @@ ARGS   ?=
 BENCH  ?= optimum fast2003 sparse
 # Small matrices in several processes at once: one BLAS thread each is the fastest and repeatable.
 export OMP_NUM_THREADS ?= 1
+# Byte code of what is imported is kept, and made when it is: pip would compile every module there is.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format typecheck bench docs clean
@@ -17,7 +19,7 @@ demo: $(VENV)/.ready-plot  ## fit a regression on built-in data, print a summary
 	$(BIN)/sparsebayes demo --output sparsebayes-demo.png
 
 test: $(VENV)/.ready-test  ## run the test suite and the docstring examples (ARGS="-k name")
-	$(BIN)/python -m pytest -n auto $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## check style and formatting
 	$(BIN)/ruff check .
@@ -42,12 +44,12 @@ clean:  ## remove the environment and everything that can be made again
 	rm -rf .venv build dist htmlcov .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/api/examples docs/api/generated docs/gallery docs/project
 	rm -f sparsebayes-demo.png
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp for each set of extras; set-up runs again only when pyproject.toml changes.
 $(VENV)/.ready-%: pyproject.toml | $(VENV)/.created
 	@echo "Setting up $(VENV) (extras: $*), once ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".[$*]"
 	@touch $@ $(if $(filter dev,$*),$(addprefix $(VENV)/.ready-,docs plot test))  # dev holds them all
 
 $(VENV)/.created:

@@ -377,7 +377,7 @@ def models(draw):
 
 
 BY_THE_HUNDRED = settings(
-    max_examples=300,
+    max_examples=150,
     deadline=20_000,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

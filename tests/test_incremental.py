@@ -87,7 +87,7 @@ MODELS = {
     "union": SparseBayesRegressor(Linear() + KERNEL),
     "own": SparseBayesRegressor(Linear() + Squares()),
     "sequential": SparseBayesRegressor(KERNEL, solver="sequential"),
-    "em": SparseBayesRegressor(Linear() + Squares(), solver="em"),
+    "em": SparseBayesRegressor(Linear(), solver="em"),
     "mackay": SparseBayesRegressor(Linear(), solver="mackay"),
     "gamma prior": SparseBayesRegressor(solver="em", prior=Gamma(1e-2, 1e-2)),
     "restarts": SparseBayesRegressor(KERNEL, n_restarts=2, random_state=0),
@@ -110,8 +110,8 @@ def test_any_split_gives_the_model_of_all_rows(name):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", ["linear", "kernel"])
 def test_one_row_at_a_time(name):
-    model = grown(clone(MODELS[name]), range(1, 90))
-    assert_equal_models(model, clone(MODELS[name]).fit(X, Y))
+    model = grown(clone(MODELS[name]), range(1, 40), X[:40], Y[:40])
+    assert_equal_models(model, clone(MODELS[name]).fit(X[:40], Y[:40]))
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -218,11 +218,12 @@ def pieces(model, y=Y, weights=None):
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_merge_in_any_order(name, weights):
     whole = clone(MODELS[name]).fit(X, Y, weights)
+    parts = pieces(MODELS[name], weights=weights)
     for order in ([0, 1, 2], [2, 0, 1]):
-        a, b, c = (pieces(MODELS[name], weights=weights)[i] for i in order)
+        a, b, c = (copy.deepcopy(parts[i]) for i in order)
         assert a.merge(b) is a
         assert_equal_models(a.merge(c), whole)
-    a, b, c = pieces(MODELS[name], weights=weights)
+    a, b, c = parts
     assert_equal_models(a.merge(b.merge(c)), whole)
     assert a.n_samples_seen_ == (90 if weights is None else np.count_nonzero(weights))
 

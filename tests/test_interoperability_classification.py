@@ -1,6 +1,7 @@
 """The classifiers among others: scikit-learn's tools, data of every kind, kernels of every kind."""
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -181,14 +182,19 @@ def test_a_relevance_vector_machine_is_small():
 # Data of every kind
 
 
+@cache
+def _in_memory(model, n_classes):
+    X, y = blobs(n_classes, 30)
+    X = X.astype(np.float32).astype(np.float64)
+    X[np.abs(X) < 0.5] = 0
+    return X, y, model.fit(X, y).predict_proba(X)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("model", [SparseBayesClassifier(), RVC(gamma=0.05)], ids=["linear", "rbf"])
 def test_storage_makes_no_difference(model, n_classes, storage):
-    X, y = blobs(n_classes, 30)
-    X = X.astype(np.float32).astype(np.float64)
-    X[np.abs(X) < 0.5] = 0
-    want = model.fit(X, y).predict_proba(X)
+    X, y, want = _in_memory(model, n_classes)
     other = STORAGES[storage](X)
     got = model.fit(other, y).predict_proba(other)
     assert got.dtype == np.float64

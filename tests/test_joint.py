@@ -171,7 +171,8 @@ class TestEM:
         "kind", [{}, {"center": True}, {"n_targets": 3}, {"n": 15, "m": 40}], ids=str
     )
     def test_the_trace_rises(self, prior, kind):
-        solution = joint.solve(Problem(random_case(1, **kind).quad(), prior), update="em")
+        problem = Problem(random_case(1, **kind).quad(), prior)
+        solution = joint.solve(problem, update="em", max_iter=300)
         heights = [line.objective for line in solution.trace if line.phase == "em"]
         assert len(heights) > 5
         assert np.diff(heights).min() >= -1e-12 * abs(heights[-1])

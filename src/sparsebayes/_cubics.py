@@ -38,19 +38,21 @@ def bracketed_root(
     array([2.])
     """
     b3, b2, b1, b0 = cubic
+    c2, c1 = 3 * b3, 2 * b2  # of the derivative
+    idle = ~wanted
     a = low
-    for _ in range(_ROOT_STEPS):
-        value = ((b3 * a + b2) * a + b1) * a + b0
-        low = np.where(value > 0, a, low)
-        high = np.where(value <= 0, a, high)
-        slope = (3 * b3 * a + 2 * b2) * a + b1
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton = a - value / slope
-        inside = (newton >= low) & (newton <= high)
-        step = np.where(inside, newton, np.sqrt(low) * np.sqrt(high))
-        if np.all(~wanted | (np.abs(step - a) <= 1e-14 * a)):
-            return step
-        a = step
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for _ in range(_ROOT_STEPS):
+            value = ((b3 * a + b2) * a + b1) * a + b0
+            low = np.where(value > 0, a, low)
+            high = np.where(value <= 0, a, high)
+            step = a - value / ((c2 * a + c1) * a + b1)
+            inside = (step >= low) & (step <= high)
+            if not inside.all():
+                step = np.where(inside, step, np.sqrt(low) * np.sqrt(high))
+            if (idle | (np.abs(step - a) <= 1e-14 * a)).all():
+                return step
+            a = step
     return a
 
 
