@@ -43,7 +43,7 @@ def search():
     [
         EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1, 1.0]}),
         EvidenceSearch(
-            SparseBayesClassifier(), {"dictionary": [Linear(), Kernel("rbf", centers=6)]}
+            SparseBayesClassifier(), {"dictionary": [Linear(), Kernel("rbf")]}
         ),
     ]
 )
