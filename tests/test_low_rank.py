@@ -163,7 +163,9 @@ def test_fits_are_those_of_the_matrix(monkeypatch, bias):
     monkeypatch.setattr(low_rank, "_LEAST", 2**40)
     slow = fitted()
     np.testing.assert_array_equal(quick.relevance_, slow.relevance_)
-    np.testing.assert_allclose(quick.log_marginal_likelihood_, slow.log_marginal_likelihood_, rtol=1e-9)
+    np.testing.assert_allclose(
+        quick.log_marginal_likelihood_, slow.log_marginal_likelihood_, rtol=1e-9
+    )
     np.testing.assert_allclose(
         quick.predict_proba(data.X), slow.predict_proba(data.X), rtol=0, atol=1e-7
     )
@@ -185,6 +187,7 @@ def test_only_an_array_of_smooth_kernels_is_taken_for_one():
     X = inputs(30_000)
     rbf = Kernel("rbf", gamma=1.0)
     assert is_low_rank(rbf, X, 30_000)
+    assert is_low_rank(Kernel("rbf", gamma="pooled"), X, 30_000)
     assert not is_low_rank(rbf, X.astype(object), 30_000)
     assert not is_low_rank(rbf, np.full_like(X, np.nan), 30_000)
     assert not is_low_rank(rbf, inputs(30_000, d=10), 30_000)

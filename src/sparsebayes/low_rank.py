@@ -5,7 +5,7 @@ many centers there are. Then ``Phi = A'B`` to 1e-13 with A (k, N) and B (k, M), 
 a screen of the whole dictionary needs costs (N + M) k instead of N M, and so does memory.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sparsebayes.design import ArrayDesign, Design, Moments, make_design
+from sparsebayes.dictionaries._kernel_parameters import POOLED
 from sparsebayes.dictionaries.kernels import Kernel, KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.operator_design import UnionDesign
@@ -34,6 +35,7 @@ _CONSTANT = (
 )
 _PROBE = 400  # rows by which the rank is guessed,
 _CLEAR = 0.4  # and the share of them that it may be at most
+_NARROW = 4.0  # gamma by which it is guessed where that is yet to be found, of that of "scale"
 _CHUNK_CELLS = 2**22  # entries of atoms that are evaluated at a time
 
 
@@ -203,8 +205,14 @@ def is_low_rank(dictionary: Any, X: Any, n_atoms: int) -> bool:
     some = X[np.random.RandomState(0).choice(n, min(_PROBE, n), replace=False)].astype(np.float64)
     if not np.isfinite(some).all():
         return False
-    atoms = clone(dictionary).set_params(centers=None).bind(some)
+    kernel = clone(dictionary).set_params(centers=None)
+    pooled = isinstance(kernel.gamma, str) and kernel.gamma in POOLED
+    if pooled:  # a width that is not known yet: seldom less than half of that of "scale"
+        kernel.gamma = "scale"
+    atoms = kernel.bind(some)
     if not isinstance(atoms, KernelAtoms) or atoms.learned or not atoms.has_unit_diagonal(some):
         return False
+    if pooled and atoms.gamma_ is not None:
+        atoms = replace(atoms, gamma_=_NARROW * atoms.gamma_)
     rank = probed_rank(atoms.between, some)
     return rank <= _CLEAR * len(some) and 16 * rank * (n + n_atoms) <= LOW_RANK_BYTES
