@@ -128,6 +128,12 @@ def test_kernels_with_a_width(kernel):
     assert model.gamma_ > 0
 
 
+def test_atoms_that_do_not_vary_have_no_width_to_find():
+    data = sinc(30, noise=0.1, random_state=0)
+    model = RVR("poly", gamma="pooled", degree=0, noise_variance=0.02).fit(data.X, data.y)
+    assert model.gamma_ == pytest.approx(1 / data.X.var())
+
+
 @pytest.mark.parametrize("kernel", ["linear", RBF(2.0)])
 def test_kernels_without_one_stay_as_they_are(kernel):
     data = sinc(40, noise=0.1, random_state=0)

@@ -302,9 +302,11 @@ def _one_width(atoms: Any, X: Matrix, targets: Targets, pull: Floats) -> Floats:
     best = max(coarse, key=height)
     best = max((best, best - 1, best + 1), key=height)
     below, at, above = (height(best + side) for side in (-1, 0, 1))
-    bend = below - 2.0 * at + above
-    # The vertex of the parabola through three points, unless one of them is none.
-    part = 0.5 * (below - above) / bend if np.isfinite(bend) and bend < 0 else 0.0
+    if not np.isfinite(at):  # no atom varies, whatever its width
+        return np.array([begin])
+    part = 0.0
+    if np.isfinite([below, above]).all() and (bend := below - 2.0 * at + above) < 0:
+        part = 0.5 * (below - above) / bend  # the vertex of the parabola through three points
     return np.array([begin + (best + round(part * _FINE) / _FINE) * _STEP])
 
 
