@@ -42,9 +42,7 @@ def search():
 @parametrize_with_checks(
     [
         EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1, 1.0]}),
-        EvidenceSearch(
-            SparseBayesClassifier(), {"dictionary": [Linear(), Kernel("rbf")]}
-        ),
+        EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Kernel("rbf")]}),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -371,7 +371,8 @@ def test_damaged_files_are_read_or_refused(tmp_path, suffix, capfd):
     whole = path.read_bytes()
     rng = np.random.default_rng(1)
     messages = []
-    for _ in range(300):
+    tries = 100 if suffix == ".tif" else 300  # pictures may become large
+    for _ in range(tries):
         content = bytearray(whole)
         for _ in range(rng.integers(1, 5)):
             place = int(rng.integers(0, max(1, min(len(content), 200))))
@@ -387,7 +388,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, suffix, capfd):
             through(path, tmp_path / f"b{suffix}")
         except ValueError as error:
             messages.append(str(error))
-    assert len(messages) > 100
+    assert len(messages) > tries / 3
     assert all(str(path) in message for message in messages)
     capfd.readouterr()  # libtiff writes to stderr by itself
 

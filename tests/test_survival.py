@@ -18,7 +18,7 @@ from sparsebayes.dictionaries import Kernel
 from sparsebayes.problem import Status
 from sparsebayes.rows import ChunkError
 
-N, M = 8000, 900
+N, M = 5000, 900
 MEMORY = "64MiB"  # too little for the Gram matrix of all atoms: screens and rounds
 KINDS = ("regression", "classification")
 FRESH = np.random.default_rng(1).uniform(-4, 4, (300, 2))
@@ -255,7 +255,7 @@ def subsets(request, folder):
     def fit(**settings):
         model = estimator(X, request.param, **settings)
         model.set_params(dictionary=Kernel("rbf", gamma=1.0, centers=centers))
-        return model.fit(X[:2500], y[:2500])
+        return model.fit(X[:1500], y[:1500])
 
     expected = fit(callback=seen.append)
     assert seen[-1].screens > 6

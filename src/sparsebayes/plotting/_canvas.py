@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ __all__ = [
     "MANY",
     "ORANGE",
     "PALETTE",
+    "Display",
     "axes_for",
     "ink",
     "legend",
@@ -42,6 +44,40 @@ _MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 _MANY_ENTRIES = 6  # of a legend, beyond which they are small
 _GAP = 4.0  # points between the labels of an axis and the legend below
 _PANELS = "_sparsebayes_panels"
+
+
+class Display(ABC):
+    """What all displays have in common: they are drawn where the user says, or in a new figure."""
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; a new figure where it is None. Of a display with several panels an array
+            of Axes may be given, one for each.
+
+        Returns
+        -------
+        Display
+            The display itself.
+        """
+        self.ax_ = self._axes(ax)
+        self.figure_ = self.ax_.figure
+        self._draw(self.ax_)
+        return self
+
+    @abstractmethod
+    def _axes(self, ax: Any) -> Any:
+        """Axes to draw into: those given, or those of a new figure."""
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Draw into these axes."""
 
 
 def axes_for(ax: Any, size: tuple[float, float]) -> Any:

@@ -12,7 +12,7 @@ from sparsebayes._hyperprior import lets_out
 from sparsebayes._settings import is_count, is_positive
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance
 from sparsebayes.plotting._atom_statistics import AtomStatistics, atom_statistics
-from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE, axes_for, ink, legend, title
+from sparsebayes.plotting._canvas import BLUE, GRAY, ORANGE, Display, axes_for, ink, legend, title
 from sparsebayes.plotting._models import checked_model
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +25,7 @@ _POINTS = 400
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class AtomEvidenceDisplay:
+class AtomEvidenceDisplay(Display):
     """Log evidence as a function of one atom's prior variance v (F&T fig. 1).
 
     l(v) = (-log(1 + v s) + v q^2 / (1 + v s)) / 2, with the sparsity s and the quality q of the
@@ -249,21 +249,10 @@ class AtomEvidenceDisplay:
             caption=f"{named}$q^2$ {sign} $s$, best {verdict} the model",
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, _SIZE)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        AtomEvidenceDisplay
-            The display itself.
-        """
-        self.ax_ = ax = axes_for(ax, _SIZE)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Any) -> None:
         ax.set_xscale("log")
         style = {"color": GRAY, "linewidth": 1.0, "linestyle": ":"}
         if self.lets_out:
@@ -295,7 +284,6 @@ class AtomEvidenceDisplay:
         ax.set_ylabel("nats")
         title(ax, self.caption)
         legend(ax)
-        return self
 
     def _limit(self, ax: Any) -> None:
         """Show the maximum and the way down, which has no end."""

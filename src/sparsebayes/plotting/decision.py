@@ -9,7 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sparsebayes._labels import plain
-from sparsebayes.plotting._canvas import BLUE, ORANGE, PALETTE, axes_for, legend, look, short, title
+from sparsebayes.plotting._canvas import (
+    BLUE,
+    ORANGE,
+    PALETTE,
+    Display,
+    axes_for,
+    legend,
+    look,
+    short,
+    title,
+)
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -30,7 +40,7 @@ _FEW = 6  # classes, of which each is called one
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class DecisionDisplay:
+class DecisionDisplay(Display):
     """Probabilities of classes over two inputs, with data and relevance vectors.
 
     Two classes: the probability of the second one, and lines where it is one half, a tenth and nine
@@ -166,21 +176,10 @@ class DecisionDisplay:
             caption=told if len(found) else f"{len(classes)} classes",
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, _SIZE)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        DecisionDisplay
-            The display itself.
-        """
-        self.ax_ = ax = axes_for(ax, _SIZE)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Any) -> None:
         self.boundaries_, self.points_ = [], []
         two = len(self.classes) == 2
         self._draw_two(ax) if two else self._draw_several(ax)
@@ -213,7 +212,6 @@ class DecisionDisplay:
         ax.set_ylabel(short(self.labels[1]))
         title(ax, self.caption if two else f"{self.caption}; paler where less certain")
         legend(ax)
-        return self
 
     def _draw_two(self, ax: Any) -> None:
         from matplotlib.colors import LinearSegmentedColormap

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.plotting._canvas import GRAY, legend, look, panels_for, title
+from sparsebayes.plotting._canvas import GRAY, Display, legend, look, panels_for, title
 from sparsebayes.plotting._models import checked_model
 from sparsebayes.problem import Solution
 
@@ -20,7 +20,7 @@ _WIDTH, _HEIGHT = 7.0, 1.7  # inches, of a panel
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class EvidencePathDisplay:
+class EvidencePathDisplay(Display):
     """How objective, number of atoms and noise changed while a model was fitted.
 
     Every mark is a step that the solver told of, by the phase it was in. Objectives are drawn as
@@ -162,27 +162,18 @@ class EvidencePathDisplay:
             caption=told,
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        count = 2 if self.noise is None else 3
+        place, self.axes_ = panels_for(ax, count, (_WIDTH, _HEIGHT * count + 0.6))
+        return place
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, array of Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        EvidencePathDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any) -> None:
         shown: list[tuple[str, NDArray[Any]]] = [
             ("below best", self.objective - self.objective.max()),
             ("atoms", self.atoms),
         ]
         if self.noise is not None:
             shown.append(("noise", self.noise))
-        self.ax_, self.axes_ = panels_for(ax, len(shown), (_WIDTH, _HEIGHT * len(shown) + 0.6))
-        self.figure_ = self.ax_.figure
         self.lines_, self.phases_ = [], []
         names = list(dict.fromkeys(self.phase))
         where = {name: np.array([phase == name for phase in self.phase]) for name in names}
@@ -211,7 +202,6 @@ class EvidencePathDisplay:
         title(self.axes_[0], self.caption)
         self.figure_.align_ylabels(list(self.axes_))
         legend(self.axes_[-1])
-        return self
 
 
 def _logarithmic(panel: Any, deepest: float) -> None:

@@ -11,7 +11,17 @@ from scipy.special import ndtri
 
 from sparsebayes._alignment import checked_level
 from sparsebayes._pipelines import through
-from sparsebayes.plotting._canvas import BLUE, MANY, ORANGE, axes_for, ink, legend, short, title
+from sparsebayes.plotting._canvas import (
+    BLUE,
+    MANY,
+    ORANGE,
+    Display,
+    axes_for,
+    ink,
+    legend,
+    short,
+    title,
+)
 from sparsebayes.plotting._models import (
     centers,
     checked_count,
@@ -33,7 +43,7 @@ _REACH = 1.5  # ranges of data and prediction that bands may go beyond them
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class FitDisplay:
+class FitDisplay(Display):
     """A regression on one input with its error bands; relevance vectors are circled.
 
     Use `from_estimator`; the parameters are what is drawn.
@@ -209,21 +219,10 @@ class FitDisplay:
             caption=_caption(last, vectors),
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, _SIZE)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        FitDisplay
-            The display itself.
-        """
-        self.ax_ = ax = axes_for(ax, _SIZE)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Any) -> None:
         percent = f"{100 * self.level:g} %"
         if self.target_band is not None:
             self.target_band_ = ax.fill_between(
@@ -270,7 +269,6 @@ class FitDisplay:
         ax.set_ylabel(short(self.y_label))
         title(ax, self.caption)
         legend(ax)
-        return self
 
     def _limit(self, ax: Any) -> None:
         """Keep bands that leave the data far behind from pressing these flat."""

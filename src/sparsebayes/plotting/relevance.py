@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._pipelines import input_names
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.plotting._canvas import BLUE, GRAY, axes_for, legend, look, short, title
+from sparsebayes.plotting._canvas import BLUE, GRAY, Display, axes_for, legend, look, short, title
 from sparsebayes.plotting._models import checked_count, checked_model
 
 FloatArray = NDArray[np.float64]
@@ -22,7 +22,7 @@ _LEAST_SHARE = 1e-4  # of the relevance of inputs, on a logarithmic axis
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class RelevanceDisplay:
+class RelevanceDisplay(Display):
     """What each input is worth to a model, the most relevant on top.
 
     Of a kernel with a width for each input these are bars: shares of ``feature_relevance_``. Of a
@@ -155,22 +155,11 @@ class RelevanceDisplay:
             caption=f"{kept.size} of {len(weights)} inputs kept{shown}",
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, (6.0, 1.6 + 0.22 * len(self.names)))
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        RelevanceDisplay
-            The display itself.
-        """
+    def _draw(self, ax: Any) -> None:
         rows = np.arange(len(self.names))
-        self.ax_ = ax = axes_for(ax, (6.0, 1.6 + 0.22 * rows.size))
-        self.figure_ = ax.figure
         ax.set_yticks(rows, [short(name) for name in self.names])
         if self.errors is None:
             self.bars_ = ax.barh(rows, self.values, color=BLUE, height=0.7)
@@ -185,7 +174,6 @@ class RelevanceDisplay:
         title(ax, self.caption)
         if self.groups:
             legend(ax, list(self.bars_))
-        return self
 
     def _draw_weights(self, ax: Any, rows: NDArray[np.intp]) -> None:
         values, errors = np.atleast_2d(self.values.T), np.atleast_2d(np.asarray(self.errors).T)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sparsebayes._calibration import reliability, wilson
 from sparsebayes._labels import plain
 from sparsebayes._pipelines import through
-from sparsebayes.plotting._canvas import BLUE, GRAY, axes_for, title
+from sparsebayes.plotting._canvas import BLUE, GRAY, Display, axes_for, title
 from sparsebayes.plotting._models import checked_count, checked_model, checked_targets
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +25,7 @@ _SHARE = 0.25  # of the height, for the counts
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """How often something happened against the probability that was stated for it.
 
     Of two classes it is that of the second one, of more classes that of the predicted one, in bins
@@ -245,21 +245,10 @@ class ReliabilityDisplay:
             caption=f"{n} rows: {100 * shares[at]:.1f} % in intervals of 90 %",
         ).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, _SIZE)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display itself.
-        """
-        self.ax_ = ax = axes_for(ax, _SIZE)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Any) -> None:
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], "--", color=GRAY, linewidth=1, zorder=1)
         # A share of all or nothing is an end of its own bar.
         below = np.maximum(self.share - self.low, 0.0)
@@ -282,7 +271,6 @@ class ReliabilityDisplay:
         title(ax, self.caption)
         if self.edges is not None:
             self._draw_counts(ax, self.edges)
-        return self
 
     def _draw_counts(self, ax: Any, edges: FloatArray) -> None:
         """Bars that stay below the points, with an axis of their own on the right."""

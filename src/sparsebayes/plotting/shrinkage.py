@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._settings import is_positive
-from sparsebayes.plotting._canvas import BLUE, GRAY, MANY, axes_for, title
+from sparsebayes.plotting._canvas import BLUE, GRAY, MANY, Display, axes_for, title
 from sparsebayes.plotting._models import checked_model
 from sparsebayes.plotting._results import caption, checked_result
 
@@ -22,7 +22,7 @@ _OWN = "without its own prior"
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class ShrinkageDisplay:
+class ShrinkageDisplay(Display):
     """Weights after shrinkage against the same weights before it (S&E fig. 6).
 
     Points on the diagonal are weights that are kept as they are, points on the horizontal axis
@@ -156,21 +156,10 @@ class ShrinkageDisplay:
         told = f"{len(dof)} weights, {dof.sum():.1f} degrees of freedom"
         return cls(before=before, after=after, limit=shown, x_label=_OWN, caption=told).plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
+    def _axes(self, ax: Any) -> Any:
+        return axes_for(ax, _SQUARE)
 
-        Parameters
-        ----------
-        ax : matplotlib Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        ShrinkageDisplay
-            The display itself.
-        """
-        self.ax_ = ax = axes_for(ax, _SQUARE)
-        self.figure_ = ax.figure
+    def _draw(self, ax: Any) -> None:
         self.diagonal_ = ax.axline((0, 0), slope=1, color=GRAY, linewidth=0.8, zorder=0)
         ax.axhline(0, color=GRAY, linewidth=0.8, zorder=0)
         dense = self.before.size > MANY
@@ -180,7 +169,6 @@ class ShrinkageDisplay:
         ax.set_xlabel(self.x_label)
         ax.set_ylabel("posterior mean")
         title(ax, self.caption)
-        return self
 
 
 def _undone(after: FloatArray, dof: FloatArray) -> FloatArray:

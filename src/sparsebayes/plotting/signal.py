@@ -15,6 +15,7 @@ from sparsebayes.plotting._canvas import (
     LINES,
     MANY,
     PALETTE,
+    Display,
     ink,
     legend,
     panels_for,
@@ -33,7 +34,7 @@ _KINDS = ("signal", "std", "parts")
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
-class SignalDisplay:
+class SignalDisplay(Display):
     """A signal with its data and a band of its uncertainty, or an image.
 
     Use `from_result`; the parameters are what is drawn.
@@ -191,36 +192,25 @@ class SignalDisplay:
         )
         return found.plot(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw it.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, array of Axes or None, default=None
-            Where to draw; a new figure where it is None.
-
-        Returns
-        -------
-        SignalDisplay
-            The display itself.
-        """
+    def _axes(self, ax: Any) -> Any:
         image = self.signal.ndim == 2
         count = max(len(self.parts), 1) if self.kind == "parts" else 1
         size = _IMAGE if image else _SIGNAL
         if count > 1:
             size = (4.0 * count, 4.0) if image else (8.0, 2.2 * count)
-        self.ax_, self.axes_ = panels_for(ax, count, size, across=image)
-        self.figure_ = self.ax_.figure
+        place, self.axes_ = panels_for(ax, count, size, across=image)
+        return place
+
+    def _draw(self, ax: Any) -> None:
         if self.kind == "parts":
             self._draw_parts()
         elif self.kind == "std":
             self._draw_std(self.axes_[0])
-        elif image:
+        elif self.signal.ndim == 2:
             self.image_ = _draw_image(self.axes_[0], self.signal, "gray")
             title(self.axes_[0], self.caption)
         else:
             self._draw_signal(self.axes_[0])
-        return self
 
     def _draw_signal(self, ax: Any) -> None:
         dense = self.signal.size > MANY
