@@ -26,7 +26,7 @@ sent = [
 # %%
 # A pickle can run code: take it only from those whom you trust.
 
-models = [pickle.loads(message) for message in sent]  # noqa: S301
+models = [pickle.loads(message) for message in sent]  # noqa: S301  (made above)
 for number, model in enumerate(models):
     kept, rows = len(model.relevance_), model.n_samples_seen_
     print(f"site {number}: {rows} rows, {len(sent[number]) / 1e3:.0f} kB sent, {kept} kernels")

@@ -1,13 +1,15 @@
-"""Fixtures of several test files: the command line, run in this process."""
+"""Fixtures of several test files: the command line, run in this process; models to report on."""
 
 import io
 import json
 import sys
 
+import numpy as np
 import pytest
 
 import sparsebayes
-from sparsebayes import cli
+from sparsebayes import RVC, RVR, cli
+from sparsebayes.datasets import mixtures, sinc
 
 
 @pytest.fixture
@@ -71,3 +73,17 @@ def stdin(monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     return give
+
+
+@pytest.fixture(scope="session")
+def wave():
+    """A regression, its data, and rows that it has not seen."""
+    data, new = sinc(60, noise=0.1, random_state=0), sinc(200, noise=0.1, random_state=1)
+    return RVR(gamma=0.1).fit(data.X, data.y), data, new
+
+
+@pytest.fixture(scope="session")
+def clouds():
+    """The same of a classification."""
+    data, new = mixtures(150, random_state=0), mixtures(400, random_state=1)
+    return RVC(gamma=4.0).fit(data.X, np.where(data.y, "yes", "no")), data, new

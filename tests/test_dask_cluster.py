@@ -121,7 +121,7 @@ def test_partitions_in_the_memory_of_a_worker_share_a_task(client):
     kept = lazily_given(100).persist()
     distributed.wait(kept)
     rows = open_dask(kept, Y[:, None])
-    assert sorted(sum(rows.parts.lots, [])) == list(range(30))
+    assert sorted(part for lot in rows.parts.lots for part in lot) == list(range(30))
     assert len(rows.parts.lots) <= 4  # two for each worker
     assert_same(rows.fold(statistic()), local_sums())
     assert len(open_dask(lazily_given(100), Y[:, None]).parts.lots) == 30

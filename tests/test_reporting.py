@@ -5,25 +5,13 @@ import pytest
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, r2_score
 
 from report_page import page_of
-from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, load
-from sparsebayes.datasets import mixtures, sinc
+from sparsebayes import RVR, SparseBayesClassifier, SparseBayesRegressor, load
+from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel, Wavelet
 from sparsebayes.metrics import log_predictive_density
 from sparsebayes.reporting import make_report
 from sparsebayes.reporting._atoms import Kept
 from sparsebayes.reporting._quality import measure
-
-
-@pytest.fixture(scope="module")
-def wave():
-    data, new = sinc(60, noise=0.1, random_state=0), sinc(200, noise=0.1, random_state=1)
-    return RVR(gamma=0.1).fit(data.X, data.y), data, new
-
-
-@pytest.fixture(scope="module")
-def clouds():
-    data, new = mixtures(150, random_state=0), mixtures(400, random_state=1)
-    return RVC(gamma=4.0).fit(data.X, np.where(data.y, "yes", "no")), data, new
 
 
 class TestRegression:

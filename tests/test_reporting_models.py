@@ -9,23 +9,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from report_page import Page, page_of
-from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
-from sparsebayes.datasets import mixtures, sinc
+from sparsebayes import RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Bias, Kernel, Linear, Wavelet
 from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.reporting import Report, make_report
-
-
-@pytest.fixture(scope="module")
-def wave():
-    data, new = sinc(60, noise=0.1, random_state=0), sinc(200, noise=0.1, random_state=1)
-    return RVR(gamma=0.1).fit(data.X, data.y), data, new
-
-
-@pytest.fixture(scope="module")
-def clouds():
-    data, new = mixtures(150, random_state=0), mixtures(400, random_state=1)
-    return RVC(gamma=4.0).fit(data.X, np.where(data.y, "yes", "no")), data, new
 
 
 class TestKindsOfModels:

@@ -5,20 +5,8 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from report_page import page_of
-from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, load
-from sparsebayes.datasets import mixtures, sinc
-
-
-@pytest.fixture(scope="module")
-def wave():
-    data, new = sinc(60, noise=0.1, random_state=0), sinc(200, noise=0.1, random_state=1)
-    return RVR(gamma=0.1).fit(data.X, data.y), data, new
-
-
-@pytest.fixture(scope="module")
-def clouds():
-    data, new = mixtures(150, random_state=0), mixtures(400, random_state=1)
-    return RVC(gamma=4.0).fit(data.X, np.where(data.y, "yes", "no")), data, new
+from sparsebayes import RVR, SparseBayesClassifier, SparseBayesRegressor, load
+from sparsebayes.datasets import sinc
 
 
 class TestWarnings:

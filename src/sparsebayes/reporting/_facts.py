@@ -25,18 +25,7 @@ _WIDTHS = {
 
 
 def about_model(given: Subject) -> list[Html]:
-    """Say what was fitted to what.
-
-    Parameters
-    ----------
-    given : Subject
-        What the report is about.
-
-    Returns
-    -------
-    list of Html
-        Sentences.
-    """
+    """Say in sentences what was fitted to what."""
     model = given.model
     names = given.feature_names
     shown = [name(title, 40) for title in names[:_NAMES_SHOWN]]
@@ -144,18 +133,7 @@ def about_noise(given: Subject) -> Html:
 
 
 def about_evidence(given: Subject) -> list[Html]:
-    """Say what the evidence is.
-
-    Parameters
-    ----------
-    given : Subject
-        What the report is about.
-
-    Returns
-    -------
-    list of Html
-        Sentences.
-    """
+    """Say in sentences what the evidence is."""
     model = given.model
     how = "" if given.gaussian else ", by Laplace's approximation"
     said = [
@@ -177,18 +155,7 @@ def about_evidence(given: Subject) -> list[Html]:
 
 
 def about_certificate(given: Subject) -> list[Html]:
-    """Say what is certain about the answer.
-
-    Parameters
-    ----------
-    given : Subject
-        What the report is about.
-
-    Returns
-    -------
-    list of Html
-        Sentences.
-    """
+    """Say in sentences what is certain about the answer."""
     model = given.model
     found = model.certificate_
     steepness = (
