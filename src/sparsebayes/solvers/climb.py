@@ -5,6 +5,7 @@ given those before it, on their small Gram matrix; then Newton steps move all ac
 the noise), deleting as they go.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +32,13 @@ _STEP = 2e5, 0.5  # of a Newton step: at least, and for each m^3
 _SCREEN = 3e5, 0.1  # of a screen: at least, and for each M (m^2 + 1000)
 _ADDITION = 2e5, 0.1  # of an atom's entry: at least, and for each N M of its column of G
 _PRICED = 4.0  # times the least of each if the hyperprior is not flat: its variances are roots
+_SHORTCUT = 4  # additions, or batches of them, after which a shortcut is sought
 _LEAPS = 100  # of atoms to the other maximum of their worth, between additions
 _LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
+
+
+# From the account, the state some additions ago, the state, the noise and the tolerance.
+Shortcut = Callable[["Run", State, State, Noise, float], State]
 
 
 @dataclass
@@ -102,9 +108,17 @@ class Run:
         return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
 
 
-def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State:
+def climb(
+    run: Run,
+    state: State,
+    noise: Noise,
+    tol: float,
+    phase: str,
+    shortcut: Shortcut | None = None,
+) -> State:
     """Screen, add and converge until no candidate gains more than ``tol``.
 
+    Every few additions a ``shortcut`` may lead on from where the state was before them and is now.
     A candidate whose promised gain did not come true is collinear with the model beyond what
     float64 resolves; it is left out until something else has changed the model.
     """
@@ -115,7 +129,11 @@ def climb(run: Run, state: State, noise: Noise, tol: float, phase: str) -> State
         state = run.newton(state.active, state.v, start, tol=max(tol, 1e-3))
     elif start.var != state.noise_var:
         state = empty_state(problem, start.var)
+    before, rounds = state, 0
     while not run.exhausted:
+        rounds += 1
+        if shortcut is not None and rounds % _SHORTCUT == 0:
+            before, state = state, shortcut(run, before, state, noise, tol)
         statistics = run.screen(state)
         gains = statistics.gains.copy()
         if not lets_out(problem.hyperprior):

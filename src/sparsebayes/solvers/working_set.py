@@ -20,6 +20,7 @@ from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.solvers.climb import Run, climb, resume_noise
+from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
 from sparsebayes.solvers.explore import SAMPLE, explore, start_var
 from sparsebayes.solvers.newton import Noise
@@ -164,7 +165,8 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     while True:
         if problem.quad.size > 4 * SAMPLE:
             state = _nearby(run, state, noise, tol)
-        state = climb(run, state, noise, tol, "finish")
+        state = creep(run, state, noise, tol)
+        state = climb(run, state, noise, tol, "finish", stride)
         state = run.newton(state.active, state.v, resume_noise(noise, state), 1e-11, escape=True)
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
         certificate, _ = certify(problem, state, noise)
@@ -204,7 +206,7 @@ def _nearby(run: Run, state: State, noise: Noise, tol: float) -> State:
         run.problem = replace(whole, quad=whole.quad.gram(pool))
         try:
             start = replace(state, active=np.searchsorted(pool, state.active))
-            near = climb(run, start, noise, tol, "finish")
+            near = climb(run, start, noise, tol, "finish", stride)
         finally:
             run.problem = whole
         state = replace(near, active=pool[near.active])
