@@ -9,6 +9,7 @@ is to go on in the direction in which all atoms have moved of late.
 
 import numpy as np
 
+from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.solvers.climb import Run, resume_noise
 from sparsebayes.solvers.exchange import best_swaps
@@ -41,7 +42,8 @@ def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
     State
         ``state`` or a better one with no more atoms.
     """
-    if run.problem.quad.group > 1:  # the table of swaps knows atoms of one column only
+    # The table of swaps knows atoms of one column only, and what it is worth to leave.
+    if run.problem.quad.group > 1 or not lets_out(run.problem.hyperprior):
         return state
     coupling = _COUPLING
     for _ in range(_ROUNDS):
