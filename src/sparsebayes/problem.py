@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from sparsebayes.diagonal import DiagonalState
-from sparsebayes.engine import Screen, State, refresh, resolved, screen
+from sparsebayes.engine import Screen, State, per_column, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
 from sparsebayes.quadratic import Quadratic
@@ -287,7 +287,10 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     elif noise.estimated and noise.var > noise.floor * (1 + 1e-9):
         slope = abs(0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n))
     max_gain = float(statistics.gains.max(initial=0.0))
-    magnified = state.white.condition + problem.quad.tt / state.noise_var
+    # B's own rounding enters log |B| by its trace with W, and z'Bz, gains and slopes by z z'.
+    own = 1.0 + per_column(state.v, len(gram.g)) * gram.diag / state.noise_var
+    weighed = float(own @ np.einsum("ij,ij->i", state.white.z, state.white.z))
+    magnified = state.white.condition + weighed + problem.quad.tt / state.noise_var
     rounding = float(np.finfo(float).eps) * magnified
     return Certificate(max(max_gain, 0.0), slope, bend, rounding), statistics
 

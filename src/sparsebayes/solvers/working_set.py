@@ -21,6 +21,7 @@ from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
 from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.creep import creep, stride
+from sparsebayes.solvers.descend import descended
 from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
 from sparsebayes.solvers.explore import SAMPLE, explore, start_var
 from sparsebayes.solvers.newton import Noise
@@ -97,6 +98,7 @@ def solve(
             good = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
             good = explore(run, noise, start_var(run, noise), rng)
+            good = descended(run, good, noise, rng)
             good = relaxed(run, good, noise, rng)
         good = _restarts(run, good, noise, n_restarts, rng)
         return finish(run, good, noise, tol)
@@ -171,16 +173,18 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
         certificate, _ = certify(problem, state, noise)
         run.note("certify", state, certificate.max_gain)
-        if certificate.holds(tol):
+        if replace(certificate, rounding=0.0).holds(tol):
             return solution(run, state, noise, Status.CONVERGED, certificate)
         if run.exhausted:
-            return solution(run, state, noise, Status.MAX_ITER, certificate)
+            ended = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
+            return solution(run, state, noise, ended, certificate)
         if state.objective <= previous + 1e-12 * abs(state.objective):
             finer = polished(problem, state, noise, tol**0.5)
             better, _ = certify(problem, finer, noise)
             if better.holds(tol):
                 return solution(run, finer, noise, Status.CONVERGED, better)
-            return solution(run, state, noise, Status.STALLED, certificate)
+            ended = Status.CONVERGED if certificate.holds(tol) else Status.STALLED
+            return solution(run, state, noise, ended, certificate)
         previous = state.objective
 
 
