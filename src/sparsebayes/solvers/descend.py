@@ -26,6 +26,8 @@ __all__ = ["Shared", "descended", "shared_variance"]
 _CROWD = 100  # atoms that share a variance
 _FEW = 20  # a model of more atoms has evidently grown
 _CLOSE = 20.0  # nats by which their evidence may be below that of the model found
+_WORTH = 1.0  # nats that the descent must gain
+_SPENT = 0.5  # degrees of freedom per observation at which a model is on its way to collapse
 _CUT = 0.5  # of the noise that they leave, or the model found: at it they have to explain more
 _RATIOS = np.logspace(-4, 10, 57)  # of their variance to the noise that are compared
 
@@ -136,6 +138,8 @@ def descended(run: Run, state: State, noise: Noise, rng: np.random.RandomState) 
         trial = climb(run, trial, noise, run.rough, "descend")
     except Breakdown:
         return state
-    if not is_better(problem, trial, state):
+    if trial.objective < state.objective + _WORTH:
         return state
-    return exchange_rounds(run, trial, noise, run.rough)
+    trial = exchange_rounds(run, trial, noise, run.rough)
+    spent = float(trial.dof.sum()) > _SPENT * problem.quad.n
+    return trial if is_better(problem, trial, state) and not spent else state
