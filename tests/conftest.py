@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import sys
 
 import numpy as np
@@ -10,6 +11,13 @@ import pytest
 import sparsebayes
 from sparsebayes import RVC, RVR, cli
 from sparsebayes.datasets import mixtures, sinc
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible():
+    """Let processes that tests start hear Ctrl-C, also where tests run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -25,27 +25,27 @@ class Rounded(Poisson):
 ESTIMATORS = [
     SparseBayesRegressor(),
     SparseBayesRegressor(prior="flat", solver="sequential", fit_intercept=False),
-    SparseBayesRegressor(Linear() + Kernel("rbf", gamma=0.5, centers=12)),
-    SparseBayesRegressor(noise_variance=0.1, warm_start=True),
+    SparseBayesRegressor(
+        Linear() + Kernel("rbf", gamma=0.5, centers=12), noise_variance=0.1, warm_start=True
+    ),
     RVR(),
-    RVR(prior="bic", n_restarts=1, centers=12),
     RVR(solver="sequential", centers=12),
     RVR(solver="mackay"),
     SparseBayesRegressor(solver="em", prior=Gamma(1e-3, 1e-3), tol=1e-3),
     RVR(gamma="evidence", centers=12),
     RVR("precomputed"),
-    RVR(gp.RBF(3.0), prior="aic", centers=30),
+    RVR(gp.RBF(3.0), prior="bic", n_restarts=1, centers=30),
     SparseBayesRegressor(likelihood=Rounded()),
     RVR(likelihood=Rounded()),
     RVR(likelihood=Gaussian(0.1), fit_intercept=False, centers=12),
     SparseBayesClassifier(),
     SparseBayesClassifier(prior="flat", solver="sequential"),
-    SparseBayesClassifier(Linear() + Kernel("rbf", gamma=0.5, centers=12), class_weight="balanced"),
+    SparseBayesClassifier(
+        Linear() + Kernel("rbf", gamma=0.5, centers=8), class_weight="balanced", shared=True
+    ),
     RVC(),
-    RVC(solver="mackay", centers=4),
+    RVC(solver="mackay", prior="bic", fit_intercept=False, warm_start=True, centers=8),
     SparseBayesClassifier(solver="em", tol=1e-3),
-    RVC(prior="bic", fit_intercept=False, warm_start=True),
-    RVC(shared=True, centers=4),
     RVC(gamma="evidence", centers=4, tol=1e-3),
 ]
 

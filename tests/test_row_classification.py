@@ -201,19 +201,19 @@ def test_part_of_the_dictionary_is_said_to_be_a_part():
     assert 0.3 < model.certificate_.fraction < 0.7
 
 
-@pytest.mark.parametrize("screen", [1, 2])
-def test_a_fit_goes_on_from_its_checkpoint(screen, small_samples, tmp_path):
+def test_a_fit_goes_on_from_its_checkpoint(small_samples, tmp_path):
     X, y, model = long_classes(3)
-    path = tmp_path / "state"
     through = clone(model).set_params(memory="200MB").fit(X, y)
-    stopped = clone(model)
-    stopped.set_params(checkpoint=path, callback=lambda p: p.screens == screen)
-    with pytest.raises(KeyboardInterrupt):
-        stopped.fit(X, y)
-    again = clone(model)
-    again.set_params(checkpoint=path, resume=True)
-    again.fit(cut(X, y, None, (100, 100)))  # the same rows, otherwise divided
-    assert_same(again, through, X)
+    for screen in (1, 2):
+        path = tmp_path / f"state {screen}"
+        stopped = clone(model)
+        stopped.set_params(checkpoint=path, callback=lambda p, last=screen: p.screens == last)
+        with pytest.raises(KeyboardInterrupt):
+            stopped.fit(X, y)
+        again = clone(model)
+        again.set_params(checkpoint=path, resume=True)
+        again.fit(cut(X, y, None, (100, 100)))  # the same rows, otherwise divided
+        assert_same(again, through, X)
     other = clone(model)
     other.set_params(checkpoint=path, resume=True, class_weight="balanced")
     with pytest.raises(ValueError, match="class_weight"):
