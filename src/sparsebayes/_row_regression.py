@@ -6,7 +6,7 @@ make it right; the certificate is of all rows always.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from sparsebayes._journey import (
     Journey,
     sampling,
 )
+from sparsebayes._row_views import RowViews
 from sparsebayes._samples import hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
@@ -384,7 +385,7 @@ class _Fit:
         watch.stage(stage)
         if near is not None:
             self._keep(stage, turn, subset, place, {"near": near})
-        views = _Views(self, self._some(fraction))
+        views = RowViews(self, self._some(fraction))
 
         def keep(screened: Screened) -> None:
             here = screened.place
@@ -411,82 +412,6 @@ class _Fit:
         solution = replace(ended.solution, certificate=certificate, n_iter=self._spent)
         self._good = solution, ended.view, views.quad
         return replace(ended, solution=solution)
-
-
-@dataclass
-class _Views:
-    """The dictionary as subsets, each of which fits into memory beside the active atoms."""
-
-    fit: _Fit
-    rows: Rows
-    _subsets: list[IndexArray] = field(init=False)
-    _last: tuple[int, View, RowQuadratic] | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self._subsets = self.fit.journey.subsets(self.fit.atoms.size)
-
-    @property
-    def count(self) -> int:
-        """Number of subsets."""
-        return len(self._subsets)
-
-    @property
-    def most(self) -> int:
-        """Number of atoms of which all of G may be kept."""
-        return self.fit.journey.budget.gram_size
-
-    @property
-    def screened(self) -> int:
-        """Number of atoms in all of them."""
-        return sum(subset.size for subset in self._subsets)
-
-    @property
-    def quad(self) -> RowQuadratic:
-        """The quadratic of the last view."""
-        assert self._last is not None
-        return self._last[2]
-
-    def view(self, subset: int, active: IndexArray) -> View:
-        """The problem of the active atoms and those of a subset.
-
-        Parameters
-        ----------
-        subset : int
-            Which one.
-        active : ndarray of int
-            Active atoms.
-
-        Returns
-        -------
-        View
-            The last one again where it will do: it has kept its columns of G.
-        """
-        last = self._last
-        if last is not None and last[0] == subset and np.isin(active, last[1].atoms).all():
-            return last[1]
-        self._last = None
-        indices = np.union1d(self._subsets[subset], active)
-        quad = self.fit.quadratic(self.rows, indices, np.searchsorted(indices, active))
-        known = None if self.count == 1 else self.screened
-        view = self.fit.view(quad, indices, known)
-        self._last = subset, view, quad
-        return view
-
-    def few(self, atoms: IndexArray) -> View:
-        """The problem of some atoms, all of G in one pass.
-
-        Parameters
-        ----------
-        atoms : ndarray of int
-            The atoms, ascending.
-
-        Returns
-        -------
-        View
-            Their problem.
-        """
-        quad = self.fit.quadratic(self.rows, atoms, np.arange(atoms.size))
-        return self.fit.view(quad, atoms, self.screened)
 
 
 def _state(solution: Solution) -> State:
