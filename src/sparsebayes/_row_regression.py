@@ -140,6 +140,7 @@ def regress_rows(
     )
     with one_blas_thread():
         fit.seek_span()
+        drawn = random_state.get_state()
         while True:
             if fit.is_dense(solver):
                 fit.run_dense(solve, last)
@@ -148,6 +149,7 @@ def regress_rows(
             if fit.is_confirmed():
                 break
             fit.span, saved = None, None
+            random_state.set_state(drawn)  # of the solver: the same search again
     solution, view, quad = fit.good
     found = conclude(
         solution,
