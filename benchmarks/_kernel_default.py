@@ -1,4 +1,4 @@
-"""Should widths be learned by default? gamma="evidence" and "scale" beside cross-validation.
+"""Which width by default? gamma="pooled", "evidence" and "scale" beside cross-validation.
 
 Cross-validation chooses one of nine widths, from an eighth to eight times that of "scale", by the
 error on five folds: 46 fits. The error is the root mean square against the truth (the targets where
@@ -25,20 +25,24 @@ Array = NDArray[np.float64]
 
 FACTORS = 2.0 ** np.linspace(-6, 6, 9)  # of gamma
 FOLDS = 5
-EVIDENCE, SCALE, CV = "evidence", "scale", "CV"
+POOLED, EVIDENCE, SCALE, CV = "pooled", "evidence", "scale", "CV"
 MOST = 5.0  # plain fits
 
 COLUMNS = {
     "": "",
     "CV": ".4g",
     "scale / CV": ".3f",
+    "pooled / CV": ".3f",
     "evidence / CV": ".3f",
-    "worst draw": ".3f",
-    "atoms": ".1f",
+    "pooled, worst draw": ".3f",
+    "evidence, worst draw": ".3f",
     "atoms, scale": ".1f",
+    "atoms, pooled": ".1f",
+    "atoms, evidence": ".1f",
     "atoms, CV": ".1f",
     "plain fit s": ".3f",
-    "in plain fits": ".1f",
+    "pooled, in plain fits": ".1f",
+    "evidence, in plain fits": ".1f",
     "CV, in plain fits": ".0f",
     "not converged": "d",
     "draws": "d",
@@ -79,14 +83,11 @@ def error(model: Any, data: Split) -> float:
 
 
 def measure(machine: Callable[..., Any], draw: Draw, draws: int, repeats: int) -> dict[str, Scores]:
-    """All three on the same draws."""
-    found = {name: Scores() for name in (EVIDENCE, SCALE, CV)}
+    """All of them on the same draws."""
+    found = {name: Scores() for name in (POOLED, EVIDENCE, SCALE, CV)}
     for seed in range(draws):
         data = draw(seed)
-        jobs = {
-            EVIDENCE: partial(fitted, machine, EVIDENCE, data),
-            SCALE: partial(fitted, machine, SCALE, data),
-        }
+        jobs = {name: partial(fitted, machine, name, data) for name in (POOLED, EVIDENCE, SCALE)}
         runs = interleave(jobs, repeats=repeats, limit=None)
         runs |= interleave({CV: partial(searched, machine, data, seed)}, repeats=1, limit=None)
         for name, run in runs.items():
@@ -108,15 +109,19 @@ def row(name: str, found: dict[str, Scores]) -> dict[str, Any]:
         "": name,
         "CV": float(np.mean(found[CV].error)),
         "scale / CV": geometric(ratios(found, SCALE)),
+        "pooled / CV": geometric(ratios(found, POOLED)),
         "evidence / CV": geometric(ratios(found, EVIDENCE)),
-        "worst draw": float(ratios(found, EVIDENCE).max()),
-        "atoms": float(np.mean(found[EVIDENCE].atoms)),
+        "pooled, worst draw": float(ratios(found, POOLED).max()),
+        "evidence, worst draw": float(ratios(found, EVIDENCE).max()),
         "atoms, scale": float(np.mean(found[SCALE].atoms)),
+        "atoms, pooled": float(np.mean(found[POOLED].atoms)),
+        "atoms, evidence": float(np.mean(found[EVIDENCE].atoms)),
         "atoms, CV": float(np.mean(found[CV].atoms)),
         "plain fit s": float(np.median(plain)),
-        "in plain fits": float(np.median(found[EVIDENCE].cpu / plain)),
+        "pooled, in plain fits": float(np.median(found[POOLED].cpu / plain)),
+        "evidence, in plain fits": float(np.median(found[EVIDENCE].cpu / plain)),
         "CV, in plain fits": float(np.median(found[CV].cpu / plain)),
-        "not converged": found[EVIDENCE].failed,
+        "not converged": found[POOLED].failed + found[EVIDENCE].failed,
         "draws": len(plain),
     }
 
@@ -125,32 +130,30 @@ def geometric(values: Array) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-def summarize(report: Report, kind: str, rows: list[dict[str, Any]]) -> None:
-    """Means over problems, worst cases, wins and verdicts."""
-    if not rows:
-        return
-    scale, learned = (np.array([r[f"{name} / CV"] for r in rows]) for name in (SCALE, EVIDENCE))
-    fits = np.array([r["in plain fits"] for r in rows])
+def summarize(report: Report, kind: str, name: str, rows: list[dict[str, Any]]) -> None:
+    """Means over problems, worst cases, wins and verdicts on one way to find a width."""
+    scale, learned = (np.array([r[f"{which} / CV"] for r in rows]) for which in (SCALE, name))
+    fits = np.array([r[f"{name}, in plain fits"] for r in rows])
     worst = int(learned.argmax())
     slowest = int(fits.argmax())
     report.judge(
-        f"{kind}: evidence better than scale",
+        f"{kind}: {name} better than scale",
         geometric(learned) < geometric(scale),
         f"error {geometric(learned):.3f} of CV's in the geometric mean, scale's "
         f"{geometric(scale):.3f}; better in {int((learned < scale).sum())} of {len(rows)} problems",
     )
     report.judge(
-        f"{kind}: evidence within 5 % of cross-validation",
+        f"{kind}: {name} within 5 % of cross-validation",
         geometric(learned) <= 1.05,
         f"{geometric(learned):.3f}; better in {int((learned < 1).sum())} of {len(rows)}",
     )
     report.judge(
-        f"{kind}: evidence is robust, in no problem 25 % above cross-validation",
+        f"{kind}: {name} is robust, in no problem 25 % above cross-validation",
         learned[worst] <= 1.25,
         f"worst {learned[worst]:.3f}, {rows[worst]['']}; worst of scale {scale.max():.3f}",
     )
     report.judge(
-        f"{kind}: at most {MOST:.0f} plain fits",
+        f"{kind}: {name} takes at most {MOST:.0f} plain fits",
         float(np.median(fits)) <= MOST,
         f"median {np.median(fits):.1f}, most {fits[slowest]:.1f}, {rows[slowest]['']}; "
         f"above in {int((fits > MOST).sum())} of {len(rows)}",
@@ -169,10 +172,11 @@ def run(report: Report, args: Any) -> None:
         for name in names[:: 4 if args.quick else 1]:
             rows.append(row(name, measure(machine, problems[name], args.draws, args.repeats)))
             print(
-                f"  {name}: {rows[-1]['evidence / CV']:.3f}, "
-                f"{rows[-1]['in plain fits']:.1f} plain fits",
+                f"  {name}: {rows[-1]['pooled / CV']:.3f}, "
+                f"{rows[-1]['pooled, in plain fits']:.1f} plain fits",
                 flush=True,
             )
         if rows:
             report.show(f"{kind}: errors over that of cross-validation", rows, COLUMNS)
-        summarize(report, kind, rows)
+            for name in (POOLED, EVIDENCE):
+                summarize(report, kind, name, rows)

@@ -6,7 +6,8 @@ twice: against the targets as observed, and against the truth, where the noise o
 longer hides a difference. ``--why`` adds rows that take the difference apart.
 
 ``--starts``: the optimum reached from ten random widths (see `_kernel_starts`).
-``--default``: gamma="evidence" beside gamma="scale" and cross-validation (see `_kernel_default`).
+``--default``: gamma="pooled" and "evidence" beside "scale" and cross-validation (see
+`_kernel_default`).
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ def test_fits_are_those_of_the_matrix(monkeypatch, bias):
 def test_many_rows_of_few_inputs_need_neither_the_matrix_nor_blocks():
     data = sinc(20_000, noise=0.1, random_state=1)
     tracemalloc.start()
-    model = RVR(random_state=0).fit(data.X, data.y)
+    model = RVR(gamma="scale", random_state=0).fit(data.X, data.y)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert model.certificate_.holds(1e-6)

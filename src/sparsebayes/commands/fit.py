@@ -291,7 +291,7 @@ def summarize(found: Summary, model: Any, size: int, noise_remark: str = "") -> 
     evidence = float(model.log_marginal_likelihood_)
     found.line("log evidence", f"{evidence:.3f}", log_marginal_likelihood=evidence)
     gamma = getattr(model, "gamma", None)
-    if isinstance(gamma, str) and gamma in _LEARNED:
+    if isinstance(gamma, str) and gamma in _LEARNED and hasattr(model, "gamma_"):
         _show_widths(found, model)
     found.certificate(model.certificate_, model.converged_)
 

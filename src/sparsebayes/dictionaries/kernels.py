@@ -88,8 +88,9 @@ class Kernel(Addable, BaseEstimator):
         "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is
         ``1 / n_features``. ``"pooled"`` is found before a fit, which holds it: the width with
         which all atoms, with one common variance, explain the targets best, that of "scale" where
-        they say nothing; ``"pooled-ard"`` is one for each input. A kernel without a width, and a
-        kernel object, stays as it is. A fit learns gamma where it is ``"evidence"``, from the
+        they say nothing; ``"pooled-ard"`` is one for each input. It needs targets, so only an
+        estimator finds it; it is the default of `RVR`. A kernel without a width, and a kernel
+        object, stays as it is. A fit learns gamma where it is ``"evidence"``, from the
         value of "scale" on, or ``"ard"``, one for each input, from ``1 / (n_features * var(x_k))``
         on; an input that is constant then has zero. ("laplacian" and "chi2", which see distances
         and not their squares, start with standard deviations in place of variances.) For a

@@ -619,12 +619,13 @@ class RVR(_Regressor, OnKernel):
         "rbf", "laplacian", "poly", "sigmoid", "linear", "lspline", "tps", any name that
         scikit-learn's ``pairwise_kernels`` knows, "precomputed", a function ``K(X, Z)``, or an
         object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
-    gamma : float, array-like of shape (n_features,) or str, default="scale"
-        Inverse squared width, for all inputs or for each. "scale" is 1 / (n_features * X.var()) and
-        "auto" 1 / n_features. "pooled" finds one width before the fit, "pooled-ard" one for each
-        input: those with which all atoms, with one common variance, explain the targets best.
-        "evidence" learns one width with the atoms, "ard" one for each input; of a kernel object
-        both learn the parameters that are not fixed, within their bounds.
+    gamma : float, array-like of shape (n_features,) or str, default="pooled"
+        Inverse squared width, for all inputs or for each. "pooled" finds one before the fit, which
+        holds it, "pooled-ard" one for each input: those with which all atoms, under one common
+        variance, explain the targets best, near that of "scale" where they say nothing. "scale" is
+        1 / (n_features * X.var()) and "auto" 1 / n_features. "evidence" learns one width with the
+        atoms, "ard" one for each input; of a kernel object, which else stays as it is, both learn
+        the parameters that are not fixed, within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -667,7 +668,7 @@ solution_, posterior_, n_samples_seen_, n_features_in_, feature_names_in_
         self,
         kernel: Any = "rbf",
         *,
-        gamma: Any = "scale",
+        gamma: Any = "pooled",
         degree: int = 3,
         coef0: float = 0.0,
         kernel_params: dict[str, Any] | None = None,
