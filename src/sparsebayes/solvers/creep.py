@@ -18,13 +18,14 @@ from sparsebayes.solvers.newton import Noise, uncoupled
 __all__ = ["creep", "stride"]
 
 _ROUNDS = 50
+_LEAST = 1e-3  # nats that are worth a swap: what is left comes by additions and strides
 _COUPLING = 0.5  # squared posterior correlation up to which atoms are moved together
 _LAX = 0.1  # Newton steps stop when they promise this fraction of what a move must gain
 _TREND = 2.0  # factor by which a variance may go on to change with each length of a stride
 
 
 def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
-    """Swap active atoms for better ones, the others held, until none gains more than ``tol``.
+    """Swap active atoms for better ones, the others held, until none gains enough.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
     noise : Noise
         Whether the noise is a parameter, and its floor.
     tol : float
-        Smallest gain, in nats, that is worth a swap.
+        Largest gain, in nats, that may be left on the table.
 
     Returns
     -------
@@ -50,7 +51,7 @@ def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
         if run.exhausted or not state.active.size:
             break
         swaps = best_swaps(run.problem, state, run.screen(state))
-        gaining = np.where((swaps.loss < -tol) & (swaps.v > 0), swaps.loss, np.inf)
+        gaining = np.where((swaps.loss < -max(tol, _LEAST)) & (swaps.v > 0), swaps.loss, np.inf)
         movers = uncoupled(state.white.W, gaining, coupling)
         _, first = np.unique(swaps.partner[movers], return_index=True)
         chosen = np.array(movers, dtype=np.intp)[first]
