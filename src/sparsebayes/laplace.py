@@ -1,11 +1,14 @@
 """Laplace's approximation: Newton's method to the mode, and the quadratic there."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.active_quadratic import ActiveColumns, ActiveQuadratic
 from sparsebayes.design import Design
 from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
@@ -101,20 +104,20 @@ class Latent:
         """The log likelihood as a function of the weights of some columns."""
         return _StoredLandscape(self, columns, v)
 
-    def quadratic(self, mode: "Mode", alone: bool = False) -> LatentQuadratic:
-        """Expand the likelihood around a mode, over all atoms."""
+    def quadratic(self, mode: "Mode", alone: bool = False) -> LatentColumns:
+        """Expand the likelihood around a mode, over all atoms or those that are active there."""
+        if alone and mode.look is not None:
+            return mode.look.quadratic(mode)
         _, slope, B = mode.expansion
         f = mode.f
-        drawn = np.einsum("nkl,nl->nk", B, f)
-        quad = LatentQuadratic(self.design, B, drawn + slope, self.center, self.shared)
-        # Around intercepts at their best: mu'G mu = sum of (f - c)'B (f - c).
-        total = drawn.sum(axis=0)
-        spread = float(np.einsum("nk,nk->", f, drawn)) - float(
-            total @ quad.intercepts.covariance @ total
-        )
-        quad.log_offset = (
-            mode.log_likelihood - 2.0 * mode.penalty - 0.5 * spread + quad.intercepts.log_volume
-        )
+        drawn = B[:, 0] * f if self.K == 1 else np.einsum("nkl,nl->nk", B, f)
+        pull = drawn + slope
+        quad = LatentQuadratic(self.design, B, pull, self.center, self.shared)
+        # Around intercepts at their best; slope f is twice the penalty, if f is the mode.
+        total = pull.sum(axis=0)
+        met = float(np.vdot(slope, f)) + 0.5 * float(np.vdot(drawn, f))
+        quad.log_offset = mode.log_likelihood - met + quad.intercepts.log_volume
+        quad.log_offset += 0.5 * float(total @ quad.intercepts.covariance @ total)
         return quad
 
 
@@ -126,6 +129,7 @@ class Mode(NamedTuple):
     f: FloatArray  # (N, K) latent functions
     expansion: Expansion
     penalty: float  # sum of w^2 / (2 v)
+    look: "_StoredLook | None" = None  # where it was found
 
     @property
     def log_likelihood(self) -> float:
@@ -186,6 +190,7 @@ def find_mode(
     columns: IndexArray,
     v: FloatArray,
     starts: tuple[Start, ...] = (),
+    loose: float = 0.0,
 ) -> M:
     """Maximise the posterior of weights and intercepts by damped Newton steps.
 
@@ -201,6 +206,8 @@ def find_mode(
         Prior variances of their weights, for atoms as given.
     starts : tuple of Start, default=()
         Where the mode may be; Newton's method starts from the best of them, or from zero.
+    loose : float, default=0.0
+        Nats that may be left to climb: an expansion holds beside the mode too.
 
     Returns
     -------
@@ -219,7 +226,7 @@ def find_mode(
     array([2.])
     """
     newton = Newton(latent.landscape(columns, v), latent.K)
-    return newton.climb([(start.of(columns), start.c) for start in starts])
+    return newton.climb([(start.of(columns), start.c) for start in starts], loose)
 
 
 class _StoredLandscape:
@@ -227,7 +234,7 @@ class _StoredLandscape:
 
     def __init__(self, latent: Latent, columns: IndexArray, v: FloatArray) -> None:
         self.latent, K = latent, latent.K
-        self.center = latent.center
+        self.center, self.columns = latent.center, columns
         self.root = np.sqrt(v)
         self.k = columns % K
         atoms, which = np.unique(columns // K, return_inverse=True)
@@ -238,12 +245,21 @@ class _StoredLandscape:
             rows -= mean[:, None]
             self.mean = mean[which]
         self.U = rows[which] * self.root[:, None]  # (m, N)
-        self.members = [np.flatnonzero(self.k == k) for k in range(K)]
+        self.members: list[Any] = [slice(None)]
+        if K > 1:
+            self.members = [np.flatnonzero(self.k == k) for k in range(K)]
 
-    def first(self, places: list[Place]) -> tuple[int, "_StoredLook"]:
-        looks = [self.look(place) for place in places]
-        best = highest([height(z, look) for (z, _), look in zip(places, looks, strict=True)])
-        return best, looks[best]
+    def first(
+        self, places: list[Place], near: Callable[[Place, "_StoredLook"], bool]
+    ) -> tuple[int, "_StoredLook"]:
+        looks: dict[int, _StoredLook] = {}
+        if len(places) > 1:  # where the mode is expected: no need to look elsewhere if it is there
+            looks[1] = self.look(places[1])
+            if np.isfinite(looks[1].value) and near(places[1], looks[1]):
+                return 1, looks[1]
+        found = [looks[i] if i in looks else self.look(place) for i, place in enumerate(places)]
+        best = highest([height(z, look) for (z, _), look in zip(places, found, strict=True)])
+        return best, found[best]
 
     def look(
         self, place: Place, before: "tuple[Place, _StoredLook] | None" = None
@@ -259,7 +275,7 @@ class _StoredLandscape:
 
     def mode(self, w: FloatArray, place: Place, look: "_StoredLook") -> Mode:
         z, c = place
-        return Mode(w, c, look.f, look.expansion, 0.5 * float(z @ z))
+        return Mode(w, c, look.f, look.expansion, 0.5 * float(z @ z), look)
 
 
 @dataclass(frozen=True)
@@ -284,15 +300,27 @@ class _StoredLook:
 
     def normal(self) -> Normal:
         """Sums of first and second derivatives."""
+        return self._sums
+
+    @cached_property
+    def _sums(self) -> Normal:
         land, (_, slope, B) = self.landscape, self.expansion
         m, K = len(land.k), B.shape[1]
         gradient, D = np.zeros(m), np.zeros((m, K))
-        gram = weighted_gram(land.U, land.k, B) if m else np.zeros((0, 0))
+        gram = weighted_gram(land.U, land.k, B)
         for k, mine in enumerate(land.members):
-            if mine.size:
-                gradient[mine] = land.U[mine] @ slope[:, k]
-                D[mine] = land.U[mine] @ B[:, k]
+            U = land.U[mine]
+            gradient[mine] = U @ slope[:, k]
+            D[mine] = U @ B[:, k]
         return Normal(gradient, slope.sum(axis=0), gram, D, B)
+
+    def quadratic(self, mode: Mode) -> ActiveQuadratic:
+        """Expand the likelihood around a mode that was found here, for its own columns."""
+        land, latent = self.landscape, self.landscape.latent
+        active = ActiveColumns(land.columns, land.root, land.mean, latent.n_atoms)
+        shift = np.bincount(land.k, mode.w * land.mean, minlength=latent.K)
+        place = mode.w / land.root, mode.c + shift
+        return ActiveQuadratic(active, self._sums, place, self.value, latent.center, latent.shared)
 
 
 def quadratic_at(latent: LatentData[M], mode: M, alone: bool = False) -> LatentColumns:

@@ -6,6 +6,7 @@ flat prior are projected out: ``c_i(x) = phi_a(x) e_k - mu_i``, ``mu_i = C^+ sum
 ``C = sum_n B_n``; C is singular where the likelihood does not change with a shift of all latents.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -54,8 +55,11 @@ class Intercepts:
         self.C: FloatArray = curvature.sum(axis=0)  # (K, K)
         self.root: FloatArray = np.zeros_like(self.C)  # root @ root.T is the covariance
         self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
-        if center:
+        if center and len(self.C) > 1:
             self._invert()
+        elif center and self.C[0, 0] > _NO_CURVATURE:
+            self.root[0, 0] = 1.0 / math.sqrt(self.C[0, 0])
+            self.log_volume = 0.5 * math.log(2 * math.pi / self.C[0, 0])
         self.covariance: FloatArray = self.root @ self.root.T
 
     def _invert(self) -> None:
@@ -64,7 +68,7 @@ class Intercepts:
         if firm.size == 0:
             return
         # Where a shift of all latents changes nothing, that of the firmest class is held at zero.
-        invariant = K > 1 and bool((np.abs(self.C.sum(axis=1)) <= _INVARIANT * own.max()).all())
+        invariant = bool((np.abs(self.C.sum(axis=1)) <= _INVARIANT * own.max()).all())
         if invariant:
             firm = firm[firm != np.argmax(own)]
         # Classes that are separated from the others have curvatures smaller by any factor.
@@ -122,7 +126,7 @@ class LatentColumns:
         self.group = K if shared else 1
         self.tilt = cross @ self.intercepts.covariance  # (M, K, K): mu_i less the mean
         own = blocks.diagonal(axis1=1, axis2=2)  # (M, K)
-        if K > 1 and center:
+        if center and cross.any():
             left = own - np.einsum("akl,akl->ak", cross, self.tilt)
             own = np.where(left > _ROUNDING * own, left, 0.0)
         _check_range(own)

@@ -3,6 +3,7 @@
 It asks a landscape for sums over samples, and for nothing that is as long as the data.
 """
 
+from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from sparsebayes.latent_quadratic import Intercepts
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Place = tuple[FloatArray, FloatArray]  # whitened weights, (m,), and intercepts, (K,)
+_Step = tuple[FloatArray, FloatArray, float]  # of both, and what it promises
 M_co = TypeVar("M_co", covariant=True)
 
 __all__ = ["Landscape", "Look", "Newton", "Normal", "Place", "Start", "height", "highest"]
@@ -23,6 +25,7 @@ _STEPS = 500
 _HALVINGS = 60
 _DONE = 1e-9  # nats that the last step promises, relative to the log posterior
 _STILL = 1e-4  # change of the latent functions below which Newton's method is at its end
+_NEAR = 1.0  # nats that a step may promise where it is the mode's neighborhood
 _LEAST = 1e-30  # nats: a mode at infinity is approached no further
 _ARMIJO = 1e-4
 
@@ -49,7 +52,7 @@ class Normal(NamedTuple):
 
     gradient: FloatArray  # (m,) U' slope
     pull: FloatArray  # (K,) sum of slopes
-    gram: FloatArray  # (m, m) U'B U, which the step overwrites
+    gram: FloatArray  # (m, m) U'B U
     cross: FloatArray  # (m, K) U'B
     curvature: FloatArray  # (n, K, K) whose sum is that of B
 
@@ -96,8 +99,8 @@ class Landscape(Protocol[L, M_co]):
     def mean(self) -> FloatArray:
         """What is taken off each column, and put to the intercepts, (m,)."""
 
-    def first(self, places: list[Place]) -> tuple[int, L]:
-        """The `highest` of some places, and the look there."""
+    def first(self, places: list[Place], near: Callable[[Place, L], bool]) -> tuple[int, L]:
+        """The `highest` of some places, or one that is ``near`` the mode, and the look there."""
         ...
 
     def look(self, place: Place, before: tuple[Place, L] | None = None) -> L:
@@ -158,13 +161,15 @@ class Newton(Generic[L, M_co]):
         land = self.landscape
         return np.bincount(land.k, w * land.mean, minlength=self.K).astype(np.float64)
 
-    def climb(self, starts: list[tuple[FloatArray, FloatArray]]) -> M_co:
+    def climb(self, starts: list[tuple[FloatArray, FloatArray]], loose: float = 0.0) -> M_co:
         """Go from the best start, or from zero, to the mode.
 
         Parameters
         ----------
         starts : list of pairs
-            Weights and intercepts, for atoms as given.
+            Weights and intercepts, for atoms as given; the first is the most likely one.
+        loose : float, default=0.0
+            Nats that may be left to climb.
 
         Returns
         -------
@@ -174,12 +179,20 @@ class Newton(Generic[L, M_co]):
         land = self.landscape
         places = [(np.zeros(len(land.k)), np.zeros(self.K))]
         places += [(w / land.root, c + self._shift(w)) for w, c in starts]
-        best, look = land.first(places)
+        forecasts: dict[int, _Step] = {}
+
+        def near(place: Place, look: L) -> bool:
+            step = forecasts[id(look)] = self._step(place[0], look)
+            return step[2] < _NEAR
+
+        best, look = land.first(places, near)
         z, c = places[best]
+        forecast = forecasts.get(id(look))
         top = height(z, look)
         for _ in range(_STEPS):
-            dz, dc, promise = self._step(z, look)
-            if not promise > 0:
+            dz, dc, promise = self._step(z, look) if forecast is None else forecast
+            forecast = None
+            if not promise > 2.0 * loose:
                 break
             step = self._search((z, c), look, (dz, dc), top, promise)
             if step is None:
@@ -195,19 +208,19 @@ class Newton(Generic[L, M_co]):
         w = z * land.root
         return land.mode(w, (z, c - self._shift(w)), look)
 
-    def _step(self, z: FloatArray, look: L) -> tuple[FloatArray, FloatArray, float]:
+    def _step(self, z: FloatArray, look: L) -> _Step:
         """Newton step in z and the intercepts, and half the increase it promises twice over."""
         m = len(z)
-        products, pull, A, D, curvature = look.normal()
+        products, pull, gram, D, curvature = look.normal()
         gradient = products - z
         covariance = Intercepts(curvature, self.landscape.center).covariance
         if m == 0:
             step = covariance @ pull
             return gradient, step, float(pull @ step)
+        A = gram - D @ covariance @ D.T
         A.flat[:: m + 1] += 1.0
-        A -= D @ covariance @ D.T
         right = gradient - D @ (covariance @ pull)
-        factor, info = dpotrf(A, lower=1, overwrite_a=1)
+        factor, info = dpotrf(A.T, lower=1, overwrite_a=1)
         if info != 0:
             raise Breakdown
         dz, _ = dpotrs(factor, right, lower=1)

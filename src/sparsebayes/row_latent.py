@@ -4,12 +4,14 @@ Nothing here is as long as the data. A mode is kept as weights and intercepts; t
 is found again, row by row, by whatever pass needs it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.active_quadratic import log_offset_at, total_pull
 from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.laplace import SOME_ROWS, Latent
@@ -157,7 +159,9 @@ class _RowLandscape:
         self.mean = self.reference[which]
         self.local = which * K + self.k  # the same columns, among these atoms alone
 
-    def first(self, places: list[Place]) -> tuple[int, "_RowLook"]:
+    def first(
+        self, places: list[Place], near: Callable[[Place, "_RowLook"], bool]
+    ) -> tuple[int, "_RowLook"]:
         """The highest of some places: all in one pass, if it is the second, as it should be."""
         guess = min(1, len(places) - 1)
         others = [place for i, place in enumerate(places) if i != guess]
@@ -253,12 +257,10 @@ class RowLatentQuadratic(LatentColumns):
         center, shared, n = latent.center, latent.shared, latent.n_rows
         sums = mode.sums
         intercepts = Intercepts(sums.C[None], center)
-        total = sums.cross.T @ mode.w + sums.C @ self._functions().c + sums.pull
-        # Around intercepts at their best: mu'G mu = sum of (f - c)'B (f - c).
-        G = sums.gram - sums.cross @ intercepts.covariance @ sums.cross.T
-        spread = float(mode.w @ G @ mode.w)
-        log_offset = mode.log_likelihood - 2.0 * mode.penalty - 0.5 * spread
-        log_offset += intercepts.log_volume
+        place = mode.w, self._functions().c
+        normal = Normal(sums.gradient, sums.pull, sums.gram, sums.cross, sums.C[None])
+        total = total_pull(normal, place, sums.C)
+        log_offset = log_offset_at(normal, place, mode.log_likelihood, intercepts)
         if alone:
             found = self._dense(sums, mode.columns)
             moments, _ = self._moments(found, intercepts, total, n, center and latent.K == 1)

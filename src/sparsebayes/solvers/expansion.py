@@ -69,7 +69,11 @@ class Expanded:
 
 
 def expand(
-    latent: LatentData[Any], hyperprior: Hyperprior, point: Point, alone: bool = False
+    latent: LatentData[Any],
+    hyperprior: Hyperprior,
+    point: Point,
+    alone: bool = False,
+    loose: float = 0.0,
 ) -> Expanded:
     """Find the mode at a point, and the quadratic and state there.
 
@@ -83,6 +87,8 @@ def expand(
         Active columns, their variances, and where the mode may be.
     alone : bool, default=False
         Whether nobody will ask the quadratic for other columns.
+    loose : float, default=0.0
+        Nats by which the log posterior may stay below its mode.
 
     Returns
     -------
@@ -91,7 +97,7 @@ def expand(
     """
     group = latent.K if latent.shared else 1
     columns = members(point.active, group)
-    mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts)
+    mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts, loose)
     quad = quadratic_at(latent, mode, alone)
     v = point.v * quad.norm[point.active * group] ** 2
     usable = v > 0  # an atom that has lost its norm to saturated samples is no atom

@@ -7,7 +7,8 @@
 4. Expand again, until the certificate holds for the last expansion.
 
 With many atoms, 1 to 4 go on among those that gain most, between screens of all of them. Structure
-is sought twice, from nothing and from a crowd of atoms of which most leave.
+is sought from nothing and from a crowd of atoms of which most leave; in the end pairs of atoms
+slide to where they serve better.
 """
 
 from dataclasses import replace
@@ -36,7 +37,8 @@ from sparsebayes.solvers.expansion import (
     restored,
 )
 from sparsebayes.solvers.explore import SAMPLE
-from sparsebayes.solvers.settling import FARTHEST, Fit, settle
+from sparsebayes.solvers.pairs import slide_pairs
+from sparsebayes.solvers.settling import BESIDE, FARTHEST, Fit, settle
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -55,6 +57,7 @@ _IDLE = 2  # and of those that find nothing better
 _LOOKS = 6  # expansions while structure is sought
 _PATIENCE = 15  # expansions after which steps are short,
 _STUCK = 0.9  # or as soon as one leaves this much of what the last one promised, and gained less
+_SLIDES = 4  # most expansions on which pairs of atoms slide
 _EXCHANGES = 12  # most exchanges in a row
 _CROWD = 64  # atoms that are in the model at once where a descent begins
 _STRENGTH = 4.0  # variance of a latent function there, about
@@ -112,6 +115,8 @@ def solve(
             if not fit.exhausted:
                 point = _better(fit, point, _explore(fit, rng, anew=True))
     try:
+        if start is None:
+            point = _slid(fit, point, rng)
         at, broken = _finish(fit, point, tol), False
     except Breakdown:
         at, broken = fit.good or expand(latent, hyperprior, NOTHING), True
@@ -187,10 +192,11 @@ def converge(
         The last expansion if nothing is left to gain, else the one that leaves least.
     """
     short, pending, height = False, np.inf, -np.inf
+    loose = BESIDE * tol if tol >= _FINE else 0.0
     best: Expanded | None = None
     least = np.inf
     for turn in range(looks):
-        at = expand(latent, fit.hyperprior, point)
+        at = expand(latent, fit.hyperprior, point, loose=loose)
         certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol):
@@ -277,13 +283,16 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
 
 
 def _explored(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) -> Point:
-    at = converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
-    other = _descended(fit, latent, at, rng)
-    if other is not None and other.state.objective > at.state.objective:
-        at = other
+    """Descend, grow or both, then exchange atoms; pairs will slide in a sample's place."""
+    plain, all_rows = _is_plain(fit), latent.n_rows == fit.latent.n_rows
+    whole = all_rows and latent.n_atoms == fit.latent.n_atoms
+    # Of several functions, or where an atom has its price, a descent costs more than it finds.
+    at = _descended(fit, latent, rng) if plain else None
+    if at is None or whole:
+        grown = converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
+        at = grown if at is None or grown.state.objective > at.state.objective else at
     # Rows left out will move the optimum anyway: there one exchange is enough.
-    whole = latent.n_rows == fit.latent.n_rows
-    for _ in range(_EXCHANGES if whole else 1):
+    for _ in range(_EXCHANGES if (whole if plain else all_rows) else 1):
         trial = exchanged(fit, latent, at)
         if trial is None:
             break
@@ -291,18 +300,16 @@ def _explored(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) -> 
     return at.point
 
 
-def _descended(
-    fit: Fit, latent: LatentData[Any], at: Expanded, rng: np.random.RandomState
-) -> Expanded | None:
-    """Begin with some atoms at once, of which most leave; None where that is not tried or fails.
+def _descended(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) -> Expanded | None:
+    """Begin with a crowd of atoms, of which most leave; None where that fails.
 
     Growth from nothing stops where no single atom gains. Classes often need two that pull against
     each other, of which each alone is worth nothing.
     """
-    # Of several functions, or where an atom has its price, it costs more than it finds.
-    if latent.K > 1 or not isinstance(fit.hyperprior, Flat) or fit.exhausted:
-        return None
+    at = expand(latent, fit.hyperprior, NOTHING)
     atoms = np.flatnonzero(at.quad.norm > 0)
+    if not atoms.size:
+        return None
     if atoms.size > _CROWD:
         atoms = np.sort(rng.choice(atoms, _CROWD, replace=False))
     # Norms are weighted by the curvature, which for classes is a quarter at most.
@@ -314,6 +321,32 @@ def _descended(
         return None
 
 
+def _slid(fit: Fit, point: Point, rng: np.random.RandomState) -> Point:
+    """Slide pairs of atoms to where they serve better, one expansion after the other."""
+    if not _is_plain(fit):
+        return point
+    latent, loose = fit.latent, BESIDE * _ROUGH
+    at = expand(latent, fit.hyperprior, point, loose=loose)
+    for _ in range(_SLIDES):
+        run = fit.run(at.problem)
+        state = climb(run, at.state, UNIT_NOISE, _ROUGH, "slide")
+        state = slide_pairs(run, state, UNIT_NOISE, 0.1 * _ROUGH, rng)
+        fit.iterations = run.iterations
+        if state.objective <= at.state.objective + _MARGIN:
+            break
+        point = settle(fit, latent, at.moved(state), _ROUGH, at)
+        trial = expand(latent, fit.hyperprior, point, loose=loose)
+        if trial.state.objective <= at.state.objective + _MARGIN:
+            break
+        at = trial
+    return at.point
+
+
+def _is_plain(fit: Fit) -> bool:
+    """Whether there is one latent function, and no price on an atom."""
+    return fit.latent.K == 1 and isinstance(fit.hyperprior, Flat)
+
+
 def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     """Atoms drawn at random; where they outnumber the rows, half that correlate with the targets.
 
@@ -323,7 +356,7 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     if m <= 2 * SAMPLE:
         return np.arange(m)
     best = np.empty(0, dtype=np.intp)
-    if m > n:
+    if m > 1.5 * n:
         quad = expand(fit.latent, fit.hyperprior, NOTHING).quad
         power = np.square(quad.g).reshape(m, quad.K).max(axis=1)
         best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]

@@ -29,11 +29,12 @@ from sparsebayes.solvers.newton import derivatives, newton
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["FARTHEST", "Fit", "settle"]
+__all__ = ["BESIDE", "FARTHEST", "Fit", "settle"]
 
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
+BESIDE = 0.1  # fraction of the nats left on the table by which an expansion may miss its mode
 _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.1  # relative to its objective, by what a new expansion may lie below the last one
 FARTHEST, _NEAREST = 8.0, 0.5  # bounds of the step in log variances after a fall
@@ -123,7 +124,7 @@ def settle(
     if short:
         here = _balance(fit, few, _advance(fit, few, best, height, here), tol)
     for turn in range(0 if short else _TURNS):
-        at = _advance(fit, few, best, height, here)
+        at = _advance(fit, few, best, height, here, BESIDE * tol)
         best, height = at.point, at.state.objective
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
         here = at.moved(end)
@@ -185,7 +186,12 @@ def _climbs(J: FloatArray, gradient: FloatArray) -> bool:
 
 
 def _advance(
-    fit: Fit, latent: LatentData[Any], origin: Point, height: float, target: Point
+    fit: Fit,
+    latent: LatentData[Any],
+    origin: Point,
+    height: float,
+    target: Point,
+    loose: float = 0.0,
 ) -> Expanded:
     """Expand at ``target``, or nearer to ``origin`` where that is a fall.
 
@@ -194,7 +200,7 @@ def _advance(
     """
     for retreats in range(_RETREATS):
         try:
-            at = expand(latent, fit.hyperprior, target, alone=True)
+            at = expand(latent, fit.hyperprior, target, alone=True, loose=loose)
         except Breakdown:
             at = None
         if at is not None and at.state.objective >= height - _FALL * (1.0 + abs(height)):
