@@ -276,7 +276,8 @@ def _explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Point:
         point = _explored(fit, latent if rows is None else latent.take(rows), rng)
         if rows is not None:  # the same atoms, with all rows
             point = settle(fit, latent, point, _ROUGH)
-            point = converge(fit, latent, point, _ROUGH, "climb", _LOOKS).point
+            if not _is_plain(fit):  # else pairs slide among all atoms next, and others come in
+                point = converge(fit, latent, point, _ROUGH, "climb", _LOOKS).point
     except Breakdown:  # the whole dictionary may do better
         return NOTHING
     return restored(point, sample, 1 if latent.shared else latent.K, latent.K)
@@ -288,6 +289,9 @@ def _explored(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) -> 
     whole = all_rows and latent.n_atoms == fit.latent.n_atoms
     # Of several functions, or where an atom has its price, a descent costs more than it finds.
     at = _descended(fit, latent, rng) if plain else None
+    if at is not None and not all_rows:  # few rows cost little: once more, with another crowd
+        other = _descended(fit, latent, rng)
+        at = at if other is None or other.state.objective < at.state.objective else other
     if at is None or whole:
         grown = converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS)
         at = grown if at is None or grown.state.objective > at.state.objective else at
