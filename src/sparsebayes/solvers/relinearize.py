@@ -38,7 +38,7 @@ from sparsebayes.solvers.expansion import (
 )
 from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.pairs import slide_pairs
-from sparsebayes.solvers.settling import BESIDE, FARTHEST, Fit, settle
+from sparsebayes.solvers.settling import FARTHEST, Fit, settle
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -192,7 +192,7 @@ def converge(
         The last expansion if nothing is left to gain, else the one that leaves least.
     """
     short, pending, height = False, np.inf, -np.inf
-    loose = BESIDE * tol if tol >= _FINE else 0.0
+    loose = fit.loose(tol) if tol >= _FINE else 0.0
     best: Expanded | None = None
     least = np.inf
     for turn in range(looks):
@@ -329,7 +329,7 @@ def _slid(fit: Fit, point: Point, rng: np.random.RandomState) -> Point:
     """Slide pairs of atoms to where they serve better, one expansion after the other."""
     if not _is_plain(fit):
         return point
-    latent, loose = fit.latent, BESIDE * _ROUGH
+    latent, loose = fit.latent, fit.loose(_ROUGH)
     at = expand(latent, fit.hyperprior, point, loose=loose)
     for _ in range(_SLIDES):
         run = fit.run(at.problem)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
-from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.hyperpriors import Flat, Hyperprior
 from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Problem, Progress, Report
 from sparsebayes.solvers.climb import Run
@@ -29,12 +29,12 @@ from sparsebayes.solvers.newton import derivatives, newton
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["BESIDE", "FARTHEST", "Fit", "settle"]
+__all__ = ["FARTHEST", "Fit", "settle"]
 
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
-BESIDE = 0.1  # fraction of the nats left on the table by which an expansion may miss its mode
+_BESIDE = 0.1  # fraction of the nats left on the table by which an expansion may miss its mode
 _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.1  # relative to its objective, by what a new expansion may lie below the last one
 FARTHEST, _NEAREST = 8.0, 0.5  # bounds of the step in log variances after a fall
@@ -64,6 +64,13 @@ class Fit:
         self.trace.append(line)
         if self.report is not None:
             self.report(line)
+
+    def loose(self, tol: float) -> float:
+        """Nats by which expansions may miss their modes, where as many as ``tol`` are left.
+
+        Where an atom has its price, they disagree about single atoms enough at their modes.
+        """
+        return _BESIDE * tol if isinstance(self.hyperprior, Flat) else 0.0
 
     def run(self, problem: Problem) -> Run:
         """Let a solver of fixed quadratics work on this one, on the same account."""
@@ -124,7 +131,7 @@ def settle(
     if short:
         here = _balance(fit, few, _advance(fit, few, best, height, here), tol)
     for turn in range(0 if short else _TURNS):
-        at = _advance(fit, few, best, height, here, BESIDE * tol)
+        at = _advance(fit, few, best, height, here, fit.loose(tol))
         best, height = at.point, at.state.objective
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
         here = at.moved(end)
