@@ -12,6 +12,7 @@ from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.plotting import AtomEvidenceDisplay
+from sparsebayes.pooled_widths import as_found
 
 
 class Undrawn(AtomEvidenceDisplay):
@@ -258,6 +259,19 @@ def test_atoms_that_cannot_be_made_again_are_refused():
     model = RVR(gamma=0.1).fit(twice, np.append(data.y, data.y[0]))
     with pytest.raises(ValueError, match="atom 50 is none of its own"):
         Undrawn.from_estimator(model, twice, np.append(data.y, data.y[0]), atom=50)
+
+
+def test_widths_found_before_the_fit_are_those_of_its_atoms():
+    data = sinc(50, noise=0.1, random_state=0)
+    alone = RVR(gamma="pooled").fit(data.X, data.y)
+    both = SparseBayesRegressor(Linear() + Kernel(gamma="pooled")).fit(data.X, data.y)
+    for model, count in ((alone, 50), (both, 51)):
+        for atom in np.setdiff1d(np.arange(count), model.relevance_)[:3]:
+            drawn = Undrawn.from_estimator(model, data.X, data.y, atom=int(atom))
+            assert drawn.current is None
+    kept = both.posterior_.atoms
+    with pytest.raises(ValueError, match="has no atom in the model"):
+        as_found(Kernel(gamma="pooled") + both.dictionary, kept)
 
 
 @pytest.mark.parametrize(

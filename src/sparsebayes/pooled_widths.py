@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsebayes.design import make_design
-from sparsebayes.dictionaries import Bias, Kernel, Linear, Union
+from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Union
 from sparsebayes.dictionaries._distinct import DistinctRows, distinct_rows
 from sparsebayes.dictionaries._kernel_parameters import (
     LEARNED,
@@ -39,13 +39,14 @@ from sparsebayes.dictionaries._protocol import Floats, Matrix, OutOfRange, is_sp
 from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 from sparsebayes.dictionaries.kernels import KernelAtoms
+from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows.blocks import Block
 from sparsebayes.shared_variance import Targets, first_theta
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Pairs", "hold_widths", "is_pooled", "samples_of"]
+__all__ = ["Pairs", "as_found", "hold_widths", "is_pooled", "samples_of"]
 
 _ROWS, _MANY_ROWS = 1000, 4000  # rows sampled: for one width, for one of each input
 _ATOMS, _MANY_ATOMS = 100, 200  # of them with a kernel
@@ -218,6 +219,44 @@ def hold_widths(
         if isinstance(part, KernelAtoms) and part.gamma_ is not None and is_pooled(leaf)
     }
     return _held(dictionary, widths)
+
+
+def as_found(dictionary: Any, kept: Atoms) -> Any:
+    """The same dictionary with the widths that a fit has found, as the atoms it kept tell.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        One that `is_pooled`.
+    kept : Atoms
+        Atoms of the fitted model.
+
+    Returns
+    -------
+    Dictionary
+        A copy with numbers; a ValueError where a part of a union has left no atom to tell by.
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> as_found(Kernel(gamma="pooled"), Kernel(gamma=3.0).bind(X)).gamma
+    3.0
+    """
+    kernels = [leaf for leaf in _leaves(dictionary) if isinstance(leaf, Kernel)]
+    found = [part for part in _parts(kept) if isinstance(part, KernelAtoms)]
+    if len(found) != len(kernels):
+        raise ValueError(
+            "a kernel of this union has no atom in the model, which would tell the width that was "
+            "found: an atom of relevance_ can be drawn."
+        )
+    pairs = zip(kernels, found, strict=True)
+    return _held(dictionary, {id(leaf): part.gamma_ for leaf, part in pairs if is_pooled(leaf)})
+
+
+def _parts(atoms: Atoms) -> list[Atoms]:
+    if isinstance(atoms, UnionAtoms):
+        return [leaf for part in atoms.parts for leaf in _parts(part)]
+    return [atoms]
 
 
 def _leaves(dictionary: Any) -> list[Any]:

@@ -24,6 +24,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.kernel_learning import with_same
 from sparsebayes.laplace import Latent, find_mode, quadratic_at
 from sparsebayes.latent_posterior import LatentPosterior
+from sparsebayes.pooled_widths import as_found, is_pooled
 from sparsebayes.quadratic import DesignQuadratic
 
 FloatArray = NDArray[np.float64]
@@ -138,6 +139,8 @@ def _clearest(posterior: Any) -> int:
 def _bound(model: Any, dictionary: Any, samples: Samples, n: int) -> Atoms:
     """All atoms of the dictionary, as the fit had them."""
     rng = seeded(model.random_state)
+    if is_pooled(dictionary):
+        dictionary = as_found(dictionary, model.posterior_.atoms)
     atoms = dictionary.bind(samples.X, sample_weight=samples.weights, random_state=rng)
     kept = model.posterior_.atoms
     if isinstance(atoms, KernelAtoms) and isinstance(kept, KernelAtoms):
