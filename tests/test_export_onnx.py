@@ -260,7 +260,7 @@ class TestFile:
             "task": "regression",
             "precision": "double",
             "features": '["x0", "x1", "x2", "x3"]',
-            "atoms": "20",
+            "atoms": str(model.relevance_.size),
             "target": '["heat", "power"]',
         }
         rows = file.graph.input[0].type.tensor_type.shape.dim[0]

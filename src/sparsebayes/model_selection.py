@@ -106,7 +106,7 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
     >>> search.best_params_
     {'gamma': 0.1}
     >>> search.results_["log_evidence"][:2].round()
-    array([ 8., 78.])
+    array([26., 78.])
     >>> search.results_["status"].tolist()
     ['CONVERGED', 'CONVERGED', 'COLLAPSED']
     >>> mean, std = search.predict(data.X, return_std=True)
