@@ -42,7 +42,7 @@ RUNS = {
     "new-weight": ("new_weight", "how large the weight of an augmented kernel may be"),
     "selection": ("selection", "dictionaries chosen by evidence and by cross-validation"),
     "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
-    "kernel-default": ("kernel_learning --default --draws 1", "why widths are not learned unasked"),
+    "kernel-default": ("kernel_learning --default --draws 1", "which width is found unasked"),
     "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
     "million": ("million", "many rows: time, memory and accuracy"),
     "million-dask": ("million --dask", "many rows by local threads and by Dask"),

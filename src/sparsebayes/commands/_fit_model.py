@@ -120,7 +120,8 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     )
     if not able:
         data.notes.append(
-            f"{seen}: the kernel compares them as they are; --gamma ard learns a scale for each"
+            f"{seen}: the kernel compares them as they are; --gamma pooled-ard finds a scale for "
+            "each before the fit, --gamma ard learns them with it"
         )
         return gamma, None
     common = 1.0 / len(scales) if isinstance(gamma, str) else float(gamma)

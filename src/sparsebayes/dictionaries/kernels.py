@@ -87,10 +87,11 @@ class Kernel(Addable, BaseEstimator):
         Inverse squared width, or one for each input ("rbf", "laplacian", "poly", "sigmoid",
         "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is
         ``1 / n_features``. ``"pooled"`` is found before a fit, which holds it: the width with
-        which all atoms, with one common variance, explain the targets best, that of "scale" where
-        they say nothing; ``"pooled-ard"`` is one for each input. It needs targets, so only an
-        estimator finds it; it is the default of `RVR`. A kernel without a width, and a kernel
-        object, stays as it is. A fit learns gamma where it is ``"evidence"``, from the
+        which all atoms, with one common variance, explain the targets best, about that of "scale"
+        where they say nothing (half of the gamma so found for "rbf" and "laplacian" in regression
+        with Gaussian noise); ``"pooled-ard"`` is one for each input. It needs targets, so
+        only an estimator finds it; it is the default of `RVR`. A kernel without a width, and a
+        kernel object, stays as it is. A fit learns gamma where it is ``"evidence"``, from the
         value of "scale" on, or ``"ard"``, one for each input, from ``1 / (n_features * var(x_k))``
         on; an input that is constant then has zero. ("laplacian" and "chi2", which see distances
         and not their squares, start with standard deviations in place of variances.) For a

@@ -622,7 +622,8 @@ class RVR(_Regressor, OnKernel):
     gamma : float, array-like of shape (n_features,) or str, default="pooled"
         Inverse squared width, for all inputs or for each. "pooled" finds one before the fit, which
         holds it, "pooled-ard" one for each input: those with which all atoms, under one common
-        variance, explain the targets best, near that of "scale" where they say nothing. "scale" is
+        variance, explain the targets best, near that of "scale" where they say nothing (half of
+        the gamma so found for "rbf" and "laplacian" in Gaussian noise). "scale" is
         1 / (n_features * X.var()) and "auto" 1 / n_features. "evidence" learns one width with the
         atoms, "ard" one for each input; of a kernel object, which else stays as it is, both learn
         the parameters that are not fixed, within their bounds.

@@ -248,5 +248,5 @@ def _of_scales(given: Subject) -> Iterator[Html]:
             f"Scales of inputs differ by a factor of {number(float(ratio), 2)}: "
             f"{name(given.feature_names[wide], 40)} varies most, "
             f"{name(given.feature_names[narrow], 40)} least, and a kernel of one width hardly sees "
-            'the latter. Standardize the inputs, or use gamma="ard".'
+            'the latter. Standardize the inputs, or use gamma="pooled-ard" or "ard".'
         )

@@ -7,8 +7,8 @@
 4. Expand again, until the certificate holds for the last expansion.
 
 With many atoms, 1 to 4 go on among those that gain most, between screens of all of them. Structure
-is sought from nothing and from a crowd of atoms of which most leave; in the end pairs of atoms
-slide to where they serve better.
+is sought from nothing or, with one latent function and no price on an atom, from a crowd of atoms
+of which most leave; there pairs of atoms in the end slide to where they serve better.
 """
 
 from dataclasses import replace
@@ -61,6 +61,7 @@ _SLIDES = 4  # most expansions on which pairs of atoms slide
 _EXCHANGES = 12  # most exchanges in a row
 _CROWD = 64  # atoms that are in the model at once where a descent begins
 _STRENGTH = 4.0  # variance of a latent function there, about
+_SURPLUS = 1.5  # atoms per row that are many: a bias beside a kernel at each row is no surplus
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
 _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begins below
 
@@ -352,7 +353,7 @@ def _is_plain(fit: Fit) -> bool:
 
 
 def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
-    """Atoms drawn at random; where they outnumber the rows, half that correlate with the targets.
+    """Atoms drawn at random; where far more than rows, half that correlate best with the targets.
 
     Among kernels at the rows neighbors replace each other, and any sample will do.
     """
@@ -360,7 +361,7 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     if m <= 2 * SAMPLE:
         return np.arange(m)
     best = np.empty(0, dtype=np.intp)
-    if m > 1.5 * n:
+    if m > _SURPLUS * n:
         quad = expand(fit.latent, fit.hyperprior, NOTHING).quad
         power = np.square(quad.g).reshape(m, quad.K).max(axis=1)
         best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
