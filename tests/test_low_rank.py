@@ -188,9 +188,33 @@ def test_only_an_array_of_smooth_kernels_is_taken_for_one():
     rbf = Kernel("rbf", gamma=1.0)
     assert is_low_rank(rbf, X, 30_000)
     assert is_low_rank(Kernel("rbf", gamma="pooled"), X, 30_000)
+    assert is_low_rank(Bias() + rbf + Linear(), X, 30_000)
+    assert is_low_rank(Kernel("rbf"), (1000 * X).astype(int), 30_000)
+    assert not is_low_rank(Bias() + rbf + Kernel("rbf", gamma=1e6), X, 30_000)
+    assert not is_low_rank(Bias(), X, 30_000)
     assert not is_low_rank(rbf, X.astype(object), 30_000)
     assert not is_low_rank(rbf, np.full_like(X, np.nan), 30_000)
     assert not is_low_rank(rbf, inputs(30_000, d=10), 30_000)
     assert not is_low_rank(Kernel("rbf", gamma="evidence"), X, 30_000)
     assert not is_low_rank(Kernel("laplacian", gamma=1.0), X, 30_000)
     assert not is_low_rank(rbf, X, 10**9)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("share", [0.3, 1.0, 4.0])
+def test_what_is_taken_for_low_rank_has_coordinates(d, share):
+    """Else the matrix would be too large to store, and be evaluated again and again."""
+    X = np.random.RandomState(0).standard_normal((20_000, d))
+    kernel = Kernel("rbf", gamma=share / (d * X.var()))
+    if is_low_rank(kernel, X, len(X)):
+        assert isinstance(low_rank_design(kernel.bind(X), X), LowRankDesign)
+    else:
+        assert (d, share) != (1, 1.0)
+
+
+def test_frames_of_many_rows_are_fitted_like_arrays():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"x": inputs(30_000)[:, 0]})
+    assert not RVR()._reads_rows(X)
+    assert not RVR()._reads_rows(X.to_numpy())
+    assert RVR(gamma=1e6)._reads_rows(X)

@@ -349,7 +349,7 @@ def test_the_finish_among_few_of_very_many_atoms_is_certified_over_all():
 def test_atoms_of_a_fine_dictionary_stride_to_the_optimum(n, seed, least):
     """Neighbors are collinear to 1e-8: adding them one by one took thousands of steps or failed."""
     data = sinc(n, noise=0.1, random_state=seed)
-    model = RVR(random_state=0).fit(data.X, data.y)
+    model = RVR(gamma="scale", random_state=0).fit(data.X, data.y)
     assert model.solution_.status is Status.CONVERGED
     assert model.log_marginal_likelihood_ > least
     assert model.n_iter_ < 1000

@@ -1,7 +1,7 @@
 """Designs of smooth kernels: N x M values that are the products of a few coordinates.
 
 A Gaussian kernel that is wide beside the distance of the data has a low numerical rank, however
-many centers there are. Then ``Phi = A'B`` to 1e-13 with A (k, N) and B (k, M), and everything that
+many centers there are. Then ``Phi = A'B`` to 1e-12 with A (k, N) and B (k, M), and everything that
 a screen of the whole dictionary needs costs (N + M) k instead of N M, and so does memory.
 """
 
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sparsebayes.design import ArrayDesign, Design, Moments, make_design
+from sparsebayes.dictionaries import Bias, Linear, Union
 from sparsebayes.dictionaries._kernel_parameters import POOLED
 from sparsebayes.dictionaries.kernels import Kernel, KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.operator_design import UnionDesign
-from sparsebayes.pivots import pivoted_factor, probed_rank
+from sparsebayes.pivots import PROMISING, n_probed, pivoted_factor, pivots_of
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -33,8 +34,7 @@ _CANCELLATION = 1e-3  # a centered square below this fraction of the whole is su
 _CONSTANT = (
     1e-13  # an atom that varies less than this, relative to its norm, is meant to be constant
 )
-_PROBE = 400  # rows by which the rank is guessed,
-_CLEAR = 0.4  # and the share of them that it may be at most
+_CLEAR = 0.7 * PROMISING  # share of the probed rows that may be pivots: the rank of all is larger
 _NARROW = 4.0  # gamma by which it is guessed where that is yet to be found, of that of "scale"
 _CHUNK_CELLS = 2**22  # entries of atoms that are evaluated at a time
 
@@ -190,7 +190,8 @@ def is_low_rank(dictionary: Any, X: Any, n_atoms: int) -> bool:
     Returns
     -------
     bool
-        False for all but Gaussian kernels of fixed width on a finite array in memory.
+        False for all but Gaussian kernels, beside a bias and columns of X if need be, on finite
+        numbers in memory.
 
     Examples
     --------
@@ -199,11 +200,25 @@ def is_low_rank(dictionary: Any, X: Any, n_atoms: int) -> bool:
     >>> is_low_rank(Kernel("rbf"), np.linspace(0, 1, 30_000)[:, None], 30_000)
     True
     """
-    if not isinstance(dictionary, Kernel) or type(X) is not np.ndarray or X.dtype.kind != "f":
+    if isinstance(X, np.memmap):  # it is in no memory yet
         return False
-    n = len(X)
-    some = X[np.random.RandomState(0).choice(n, min(_PROBE, n), replace=False)].astype(np.float64)
-    if not np.isfinite(some).all():
+    rows = np.asarray(X)
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        return False
+    kernels = [leaf for leaf in _leaves(dictionary) if not isinstance(leaf, Linear | Bias)]
+    return bool(kernels) and all(_is_smooth(leaf, rows, n_atoms) for leaf in kernels)
+
+
+def _leaves(dictionary: Any) -> list[Any]:
+    if isinstance(dictionary, Union):
+        return [leaf for part in dictionary.parts for leaf in _leaves(part)]
+    return [dictionary]
+
+
+def _is_smooth(dictionary: Any, rows: NDArray[Any], n_atoms: int) -> bool:
+    n = len(rows)
+    some = rows[np.random.RandomState(0).choice(n, n_probed(n), replace=False)].astype(np.float64)
+    if not isinstance(dictionary, Kernel) or not np.isfinite(some).all():
         return False
     kernel = clone(dictionary).set_params(centers=None)
     pooled = isinstance(kernel.gamma, str) and kernel.gamma in POOLED
@@ -214,5 +229,5 @@ def is_low_rank(dictionary: Any, X: Any, n_atoms: int) -> bool:
         return False
     if pooled and atoms.gamma_ is not None:
         atoms = replace(atoms, gamma_=_NARROW * atoms.gamma_)
-    rank = probed_rank(atoms.between, some)
+    rank = pivots_of(atoms.between(some, some)).size
     return rank <= _CLEAR * len(some) and 16 * rank * (n + n_atoms) <= LOW_RANK_BYTES

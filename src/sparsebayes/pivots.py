@@ -17,17 +17,20 @@ from scipy.linalg.lapack import dpstrf
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["TOLERANCE", "Factor", "pivoted_factor", "probed_rank"]
+__all__ = ["PROMISING", "TOLERANCE", "Factor", "n_probed", "pivoted_factor", "pivots_of"]
 
 TOLERANCE = 1e-14
 """Largest r(x) that is left, for a kernel with K(x, x) = 1: little more than rounding."""
 
-_PROBE = 200  # points that tell whether the rank is low
-_PROMISING = 0.6  # they do not if more than this share of them are pivots
+PROMISING = 0.8
+"""Share of the probed points that may be pivots: more of them tell of no low rank."""
+
+_PROBE = 400  # most points that are probed,
+_SPARING = 10  # and how many there are for each of them
 _BATCH = 128  # points that pivots are sought among at a time
-_GRADED = 1e-3  # smallest pivot, as a share of the largest r left
+_GRADED = 0.01  # smallest pivot, as a share of the largest r left
 _CHECKED = 64  # points of which all products are compared with the kernel at the end
-_WRONG = 1e-13  # difference beyond which the factors are given up
+_WRONG = 1e-12  # difference beyond which the factors are given up
 
 Kernel = Callable[[Any, Any], FloatArray]
 
@@ -86,7 +89,8 @@ def pivoted_factor(
     """
     n = int(points.shape[0])
     rng = np.random.RandomState(0)
-    if probed_rank(kernel, points, tol) > min(max_rank, _PROMISING * min(_PROBE, n)):
+    probe = points[np.random.RandomState(0).choice(n, n_probed(n), replace=False)]
+    if pivots_of(kernel(probe, probe), tol).size > min(max_rank, PROMISING * len(probe)):
         return None
     pivots = np.empty(0, dtype=np.intp)
     A, U = np.empty((0, n)), np.empty((0, 0))
@@ -114,34 +118,49 @@ def pivoted_factor(
     return Factor(pivots, U, A) if wrong <= _WRONG else None
 
 
-def probed_rank(kernel: Kernel, points: Any, tol: float = TOLERANCE) -> int:
-    """Number of pivots among some points, at most 200: a hint of how many all of them have.
+def pivots_of(K: FloatArray, tol: float = TOLERANCE) -> IndexArray:
+    """Pivots of a small matrix, in order.
 
     Parameters
     ----------
-    kernel : callable
-        ``kernel(X, Z)`` of shape (n, m), positive definite and with ``K(x, x) = 1``.
-    points : ndarray of shape (N, d)
-        The points.
+    K : ndarray of shape (n, n)
+        Positive semi-definite.
     tol : float, default=TOLERANCE
-        Largest r(x) that may be left.
+        Largest pivot that is left.
 
     Returns
     -------
-    int
-        Their rank; that of all points is little more if it is far below 200.
+    ndarray of shape (rank,)
+        Their positions.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn.metrics.pairwise import rbf_kernel
-    >>> X = np.linspace(0, 1, 1000)[:, None]
-    >>> probed_rank(rbf_kernel, X) < 20, probed_rank(lambda x, z: rbf_kernel(x, z, 1e6), X)
-    (True, 200)
+    >>> pivots_of(np.ones((3, 3)))
+    array([0])
     """
-    n = int(points.shape[0])
-    probe = points[np.random.RandomState(0).choice(n, min(_PROBE, n), replace=False)]
-    return int(_cholesky(kernel(probe, probe), tol)[0].size)
+    return _cholesky(K, tol)[0]
+
+
+def n_probed(n: int) -> int:
+    """Number of points, of n, that are probed.
+
+    Parameters
+    ----------
+    n : int
+        Number of points.
+
+    Returns
+    -------
+    int
+        One of ten, and 100 to 400 if there are as many.
+
+    Examples
+    --------
+    >>> n_probed(50), n_probed(2000), n_probed(50_000)
+    (50, 200, 400)
+    """
+    return min(n, max(_PROBE // 4, min(_PROBE, n // _SPARING)))
 
 
 def _cholesky(K: FloatArray, tol: float) -> tuple[IndexArray, FloatArray]:

@@ -12,8 +12,8 @@ import numpy as np
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.solvers.climb import Run, resume_noise
-from sparsebayes.solvers.exchange import best_swaps
-from sparsebayes.solvers.newton import Noise, uncoupled
+from sparsebayes.solvers.exchange import best_swaps, swapped
+from sparsebayes.solvers.newton import Noise
 
 __all__ = ["creep", "stride"]
 
@@ -51,21 +51,16 @@ def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
         if run.exhausted or not state.active.size:
             break
         swaps = best_swaps(run.problem, state, run.screen(state))
-        gaining = np.where((swaps.loss < -max(tol, _LEAST)) & (swaps.v > 0), swaps.loss, np.inf)
-        movers = uncoupled(state.white.W, gaining, coupling)
-        _, first = np.unique(swaps.partner[movers], return_index=True)
-        chosen = np.array(movers, dtype=np.intp)[first]
-        if not chosen.size:
+        active, v, count = swapped(state, swaps, max(tol, _LEAST), coupling)
+        if count == 0:
             break
-        active, v = state.active.copy(), state.v.copy()
-        active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
         try:
             moved = run.newton(active, v, resume_noise(noise, state), tol=_LAX * tol)
         except Breakdown:
             break
         if moved.objective > state.objective:
             state = moved
-        elif chosen.size > 1:
+        elif count > 1:
             coupling = 0.0  # together they spoil each other: the best alone
         else:
             break

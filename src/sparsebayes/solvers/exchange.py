@@ -32,7 +32,16 @@ from sparsebayes.solvers.newton import Noise, uncoupled
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Exchange", "exchange", "exchange_rounds", "is_better", "rearrange"]
+__all__ = [
+    "Exchange",
+    "best_swaps",
+    "exchange",
+    "exchange_rounds",
+    "is_better",
+    "rearrange",
+    "swap_table",
+    "swapped",
+]
 
 _PROMISING = 64  # atoms that are tried together where none helps alone
 _MARGIN = 0.02  # nats by which an exchange must be better to be kept
@@ -107,6 +116,7 @@ class Swaps(NamedTuple):
 
 
 def best_swaps(problem: Problem, state: State, statistics: Screen | None = None) -> Swaps:
+    """Score every swap of an active atom for another, and keep the best for each."""
     if statistics is None:
         statistics = screen(problem.quad, problem.hyperprior, state)
     S, Q2, usable = swap_table(problem, state, statistics)
@@ -121,19 +131,30 @@ def best_swaps(problem: Problem, state: State, statistics: Screen | None = None)
     return Swaps(worth - gain(hyperprior, s, q2, v, noise_var, n_targets), partner, v)
 
 
+def swapped(
+    state: State, swaps: Swaps, margin: float, coupling: float
+) -> tuple[IndexArray, FloatArray, int]:
+    """Atoms and variances after the swaps that gain more than ``margin``, and how many there are.
+
+    Of atoms coupled more than ``coupling`` by the posterior, or with the same partner, one moves.
+    """
+    gaining = np.where((swaps.loss < -margin) & (swaps.v > 0), swaps.loss, np.inf)
+    movers = uncoupled(state.white.W, gaining, coupling)
+    _, first = np.unique(swaps.partner[movers], return_index=True)
+    chosen = np.array(movers, dtype=np.intp)[first]
+    active, v = state.active.copy(), state.v.copy()
+    active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
+    return active, v, chosen.size
+
+
 def slide(
     run: Run, state: State, noise: Noise, rough: float, swaps: Swaps, worthwhile: float
 ) -> State:
     """Swap atoms for better neighbors, many at a time, until it gains little."""
     for _ in range(_ROUNDS):
-        gaining = np.where((swaps.loss < -_MARGIN) & (swaps.v > 0), swaps.loss, np.inf)
-        movers = uncoupled(state.white.W, gaining, _COUPLING)
-        _, first = np.unique(swaps.partner[movers], return_index=True)
-        chosen = np.array(movers, dtype=np.intp)[first]
-        if chosen.size == 0 or run.exhausted:
+        active, v, count = swapped(state, swaps, _MARGIN, _COUPLING)
+        if count == 0 or run.exhausted:
             break
-        active, v = state.active.copy(), state.v.copy()
-        active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
         try:
             moved = run.newton(active, v, resume_noise(noise, state), tol=rough)
             trial = climb(run, moved, noise, rough, "slide")
