@@ -638,6 +638,22 @@ def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
     assert solution.certificate.max_gain > 0
 
 
+def test_a_breakdown_while_pairs_slide_costs_nothing_else(monkeypatch):
+    calls = 0
+
+    def breaks(*args):
+        nonlocal calls
+        calls += 1
+        raise Breakdown
+
+    monkeypatch.setattr(relinearize, "slide_pairs", breaks)
+    data = mixtures(200, random_state=0)
+    model = RVC(gamma=2.0, centers=40, random_state=0).fit(data.X, data.y)
+    assert calls == 1
+    assert model.converged_
+    assert len(model.relevance_) > 1
+
+
 def test_a_singular_update_does_not_climb():
     assert not settling._climbs(np.zeros((2, 2)), np.ones(2))
     assert not settling._climbs(np.eye(2), np.ones(2))

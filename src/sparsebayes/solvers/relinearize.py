@@ -11,6 +11,7 @@ is sought from nothing or, with one latent function and no price on an atom, fro
 of which most leave; there pairs of atoms in the end slide to where they serve better.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -327,24 +328,29 @@ def _descended(fit: Fit, latent: LatentData[Any], rng: np.random.RandomState) ->
 
 
 def _slid(fit: Fit, point: Point, rng: np.random.RandomState) -> Point:
-    """Slide pairs of atoms to where they serve better, one expansion after the other."""
+    """Slide pairs of atoms to where they serve better, one expansion after the other.
+
+    Nothing depends on it: at a breakdown the last good point is kept.
+    """
     if not _is_plain(fit):
         return point
     latent, loose = fit.latent, fit.loose(_ROUGH)
-    at = expand(latent, fit.hyperprior, point, loose=loose)
-    for _ in range(_SLIDES):
-        run = fit.run(at.problem)
-        state = climb(run, at.state, UNIT_NOISE, _ROUGH, "slide")
-        state = slide_pairs(run, state, UNIT_NOISE, 0.1 * _ROUGH, rng)
-        fit.iterations = run.iterations
-        if state.objective <= at.state.objective + _MARGIN:
-            break
-        point = settle(fit, latent, at.moved(state), _ROUGH, at)
-        trial = expand(latent, fit.hyperprior, point, loose=loose)
-        if trial.state.objective <= at.state.objective + _MARGIN:
-            break
-        at = trial
-    return at.point
+    with suppress(Breakdown):
+        at = expand(latent, fit.hyperprior, point, loose=loose)
+        point = at.point
+        for _ in range(_SLIDES):
+            run = fit.run(at.problem)
+            state = climb(run, at.state, UNIT_NOISE, _ROUGH, "slide")
+            state = slide_pairs(run, state, UNIT_NOISE, 0.1 * _ROUGH, rng)
+            fit.iterations = run.iterations
+            if state.objective <= at.state.objective + _MARGIN:
+                break
+            settled = settle(fit, latent, at.moved(state), _ROUGH, at)
+            trial = expand(latent, fit.hyperprior, settled, loose=loose)
+            if trial.state.objective <= at.state.objective + _MARGIN:
+                break
+            at, point = trial, trial.point
+    return point
 
 
 def _is_plain(fit: Fit) -> bool:
