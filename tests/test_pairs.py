@@ -1,5 +1,7 @@
 """Swaps of two atoms at once, and the quadratic of active columns that Newton's sums give."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,6 +55,22 @@ def test_pairs_slide_where_no_single_swap_leads():
     assert end.objective == pytest.approx(again.objective, rel=1e-9)
     one = refresh(gram, Flat(), start.active[:1], start.v[:1], 1.0)
     assert slide_pairs(run, one, UNIT_NOISE, 1e-3, np.random.RandomState(0)) is one
+
+
+@pytest.mark.parametrize("singular", [False, True])
+def test_two_atoms_that_cannot_be_told_apart_are_no_pair(singular):
+    gram = opposed()
+    same = np.arange(40)
+    same[1] = 0  # a copy
+    gram = Gram(gram.G[np.ix_(same, same)], gram.g[same], 0.0, 0.0, 1.0)
+    state = refresh(gram, Flat(), np.array([0, 1, 30]), np.array([1e13, 1e13, 400.0]), 1.0)
+    if singular:
+        W = state.white.W.copy()
+        W[:2, :2] = 0.5 * np.array([[1.0, -1.0], [-1.0, 1.0]])
+        state = replace(state, white=state.white._replace(W=W))
+    pair = _best_pair(run_of(gram), state)
+    assert np.isfinite(pair.gain)
+    assert pair.places != [0, 1]
 
 
 @examples(60)

@@ -133,7 +133,10 @@ def _best_pair(pool: Run, state: State) -> _Pair:
     for i, j in combinations(range(active.size), 2):
         # without both: R + V_J Sigma_JJ^-1 V_J', see `swap_table`
         pair, p, q = [i, j], who[i], who[j]
-        share = np.linalg.solve(white.W[np.ix_(pair, pair)], Y[pair])
+        own_W = white.W[np.ix_(pair, pair)]
+        if 1.0 - own_W[0, 1] ** 2 / (own_W[0, 0] * own_W[1, 1]) <= COLLINEAR:
+            continue  # what either explains alone is lost in rounding
+        share = np.linalg.solve(own_W, Y[pair])
         left = r + white.z[pair, 0] @ share
         S = R.diagonal() + np.einsum("ij,ij->j", Y[pair], share)
         shared = R[p[:, None], q] + Y[pair][:, p].T @ share[:, q]
