@@ -168,3 +168,22 @@ def test_sums_that_are_not_the_atoms_at_all_rows_are_noticed(kind, monkeypatch):
     evidence = model.fit(data.X, data.y).log_marginal_likelihood_
     model.set_params(memory="200MB").fit(data.X, data.y)
     assert_allclose(model.log_marginal_likelihood_, evidence, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_wrong_sums_are_noticed_where_more_atoms_are_active_than_the_span_has(monkeypatch):
+    def wrong(atoms, X, center):
+        span = find_span(atoms, X, center)
+        found.append(span.rank)
+        return replace(span, T=span.T * (1 + 1e-6 * np.cos(np.arange(atoms.size))))
+
+    found = []
+    monkeypatch.setattr(_row_regression, "find_span", wrong)
+    data = sinc(600, noise=0.1, random_state=0)
+    model = SparseBayesRegressor(
+        Kernel("rbf", gamma=0.16, centers=data.X[::2]), solver="em", max_iter=3
+    )
+    mean = model.fit(data.X, data.y).predict(data.X[:50])
+    model.set_params(memory="200MB").fit(data.X, data.y)
+    assert found[0] < 0.75 * len(model.relevance_)
+    assert_allclose(model.predict(data.X[:50]), mean, rtol=0, atol=1e-9)

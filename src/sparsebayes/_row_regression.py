@@ -202,7 +202,7 @@ class _Fit:
         active = np.unique(_state(solution).active)
         if not active.size or solution.status is Status.INTERRUPTED:
             return True
-        true = self.quadratic(quad.rows, view.atoms[active], np.arange(active.size))
+        true = self.quadratic(quad.rows, view.atoms[active], np.arange(active.size), direct=True)
         G, few = quad.gram(active).G, true.gram(np.arange(active.size))
         wrong = np.abs(quad.norm[active] / true.norm - 1.0).max()
         wrong = max(wrong, np.abs(G - few.G).max(), np.abs(quad.g[active] - few.g).max())
@@ -244,9 +244,11 @@ class _Fit:
             self._sample = gather(self.rows, min(1.0, REFERENCE / self.summary.n), SEED)
         return self._sample
 
-    def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
-        """The quadratic of some atoms on some rows."""
-        span = None if self.span is None else self.span.restrict(indices)
+    def quadratic(
+        self, rows: Rows, indices: IndexArray, prefetch: IndexArray, direct: bool = False
+    ) -> RowQuadratic:
+        """The quadratic of some atoms on some rows; ``direct``: by way of no others."""
+        span = None if self.span is None or direct else self.span.restrict(indices)
         quad = RowQuadratic(
             rows,
             self.atoms.restrict(indices) if indices.size < self.atoms.size else self.atoms,
