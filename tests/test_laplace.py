@@ -223,6 +223,16 @@ def test_starts_are_used_if_better_and_do_no_harm_if_not(name, center):
     assert name == "gaussian" or spent["none"] > 3
 
 
+@pytest.mark.parametrize("name", [name for name in LIKELIHOODS if name != "gaussian"])
+def test_a_start_without_curvature_is_left(name):
+    case = random_case(name)
+    for now in (case, case.at(NONE, np.empty(0))):
+        c = -800.0 * np.arange(1.0, now.K + 1)
+        mode = mode_of(now, (Start(NONE, np.empty(0), c),))
+        best = mode_of(now)
+        assert_equal(without_gauge(mode.f), without_gauge(best.f), scale=1.0, to=1e-7)
+
+
 def test_weights_of_other_columns():
     start = Start(np.array([7, 2, 5]), np.array([0.7, 0.2, 0.5]), np.zeros(1))
     np.testing.assert_array_equal(start.of(np.array([5, 9, 0, 7, 3])), [0.5, 0.0, 0.0, 0.7, 0.0])

@@ -62,6 +62,11 @@ class Intercepts:
             self.log_volume = 0.5 * math.log(2 * math.pi / self.C[0, 0])
         self.covariance: FloatArray = self.root @ self.root.T
 
+    @property
+    def saturated(self) -> bool:
+        """Whether an intercept has no curvature left, so that its covariance says nothing."""
+        return not bool((self.C.diagonal() > _NO_CURVATURE).all())
+
     def _invert(self) -> None:
         K, own = len(self.C), self.C.diagonal()
         firm = np.flatnonzero(own > _NO_CURVATURE)

@@ -183,7 +183,10 @@ class Newton(Generic[L, M_co]):
 
         def near(place: Place, look: L) -> bool:
             step = forecasts[id(look)] = self._step(place[0], look)
-            return step[2] < _NEAR
+            if not step[2] < _NEAR:
+                return False
+            # Nothing is promised where all samples are saturated, however far the mode is.
+            return not land.center or not Intercepts(look.normal().curvature, True).saturated
 
         best, look = land.first(places, near)
         z, c = places[best]
