@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
-from sparsebayes import RVC
+from sparsebayes import RVC, RVR
 from sparsebayes.datasets import mixtures
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh
@@ -436,6 +436,25 @@ def test_halfway_is_in_log_variances():
     np.testing.assert_allclose(between.v, [8.0, 8 * faded, 1.0, 5 * faded])
     same = expansion.halfway(old, old)
     np.testing.assert_allclose(same.v[np.argsort(np.argsort(old.active))], old.v)
+    tiny = old._replace(v=1e-200 * old.v)
+    np.testing.assert_allclose(expansion.halfway(tiny, tiny).v, 1e-200 * same.v)
+
+
+def test_an_atom_without_variance_is_out():
+    case = blobs(0, Bernoulli())
+    one = Point(np.array([1]), np.array([2.0]))
+    both = Point(np.array([1, 3]), np.array([2.0, 0.0]))
+    at, without = (expand(case.latent(), Flat(), point, alone=True) for point in (both, one))
+    np.testing.assert_array_equal(at.point.active, [1])
+    assert at.state.objective == without.state.objective
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_huge_atoms_have_variances_that_do_not_underflow():
+    counts = np.arange(12.0)
+    X = 1e15 + counts[:, None]
+    rate = RVR("poly", coef0=1.0, likelihood="poisson").fit(X, counts).predict(X)
+    assert (np.diff(rate) > 0).all()
 
 
 def test_a_short_step_goes_part_of_the_way_and_not_too_far():

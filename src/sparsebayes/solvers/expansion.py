@@ -96,6 +96,9 @@ def expand(
         Mode, quadratic and state; raises `Breakdown` where float64 cannot hold them.
     """
     group = latent.K if latent.shared else 1
+    if not (point.v > 0).all():  # huge atoms as given: their variances may underflow
+        present = point.v > 0
+        point = point._replace(active=point.active[present], v=point.v[present])
     columns = members(point.active, group)
     mode = find_mode(latent, columns, np.repeat(point.v, group), point.starts, loose)
     quad = quadratic_at(latent, mode, alone)
@@ -139,7 +142,7 @@ def halfway(old: Point, new: Point) -> Point:
     """Between two points, in log variances; atoms of one of them count as fainter in the other."""
     active, v = _aligned(old, new)
     v = np.where(v > 0, v, _FADED * v.max(axis=0))
-    return Point(active, np.sqrt(v[0] * v[1]), new.starts)
+    return Point(active, np.sqrt(v[0]) * np.sqrt(v[1]), new.starts)  # their product underflows
 
 
 def inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> Point:
