@@ -169,3 +169,13 @@ def test_what_cannot_be_found_is_refused(make, message):
     data = sinc(20, noise=0.1, random_state=0)
     with pytest.raises(ValueError, match=message):
         make(data.X, data.y)
+
+
+@pytest.mark.parametrize("memory", [None, "200MB"])
+@pytest.mark.parametrize("size", [1e160, 1e-200])
+@pytest.mark.parametrize("gamma", ["pooled", "pooled-ard"])
+def test_inputs_without_a_width_are_refused_by_the_word_given(gamma, size, memory):
+    data = sinc(20, noise=0.1, random_state=0)
+    model = RVR(gamma=gamma, memory=memory)
+    with pytest.raises(ValueError, match=f"^gamma='{gamma}' cannot be computed: .* scale"):
+        model.fit(size * data.X, data.y)

@@ -37,6 +37,7 @@ from sparsebayes.dictionaries._kernel_parameters import (
     checked_learned,
     checked_params,
     takes_gamma,
+    width_of_word,
 )
 from sparsebayes.dictionaries._protocol import Floats, Matrix, OutOfRange, is_sparse
 from sparsebayes.dictionaries._rows import row_keys
@@ -207,6 +208,9 @@ def hold_widths(
         weights = weights * min(1.0, len(weights) / float(weights.sum()))
     explained = targets(y, weights)
     used = [leaf for leaf in _leaves(dictionary) if _is_seen(leaf)]
+    for leaf in filter(is_pooled, used):  # refused by the word that was given
+        kernel = checked_kernel(leaf.kernel)
+        width_of_word(_learned(leaf.gamma), kernel, X, weights, given=leaf.gamma)
     every = Union([_learning(leaf) for leaf in used]).bind(X, sample_weight=weights)
     pairs = list(zip(used, every.parts, strict=True))
     chosen = [columns[_some(*pair)] for columns, pair in zip(every.columns, pairs, strict=True)]
@@ -297,8 +301,13 @@ def _learning(leaf: Any) -> Any:
     if isinstance(leaf.centers, Integral):
         movable.centers = None
     if is_pooled(leaf):
-        movable.gamma = LEARNED[POOLED.index(leaf.gamma)]
+        movable.gamma = _learned(leaf.gamma)
     return movable
+
+
+def _learned(word: Any) -> str:
+    """The word for a width that is moved in the same way."""
+    return LEARNED[POOLED.index(word)]
 
 
 def _some(leaf: Any, part: Any) -> IndexArray:

@@ -105,15 +105,7 @@ def checked_gamma(
                 f"gamma={gamma!r} is found from the targets, and there are none here: fit an "
                 "estimator with this dictionary, or give a number"
             )
-        if gamma == "ard":
-            return starting_widths(X, sample_weight, kernel in INVERSE_DISTANCE)
-        if gamma == "auto":
-            return float(1.0 / d)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            scale = scale_gamma(variance(X, sample_weight), d)
-        # A search must not depend on the unit of X: 1 / (d std(X)), where gamma has that unit.
-        learned = gamma in LEARNED and kernel in INVERSE_DISTANCE
-        return float((scale / d) ** 0.5) if learned else scale
+        return float(1.0 / d) if gamma == "auto" else width_of_word(gamma, kernel, X, sample_weight)
     try:
         values = np.asarray(gamma, dtype=np.float64)
     except (TypeError, ValueError):
@@ -173,13 +165,28 @@ def takes_gamma(kernel: KernelLike) -> bool:
     return kernel in WITH_GAMMA or "gamma" in inspect.signature(kernel_metrics()[kernel]).parameters
 
 
-def scale_gamma(spread: float | None, d: int) -> float:
+def width_of_word(
+    word: str, kernel: str, X: Matrix, sample_weight: Floats | None, given: str | None = None
+) -> float | Floats:
+    """What "scale" is, or where "evidence" or "ard" begin; ``given`` is what the user has said."""
+    given = word if given is None else given
+    if word == "ard":
+        return starting_widths(X, sample_weight, kernel in INVERSE_DISTANCE, given)
+    d = X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+        scale = scale_gamma(variance(X, sample_weight), d, given)
+    # A search must not depend on the unit of X: 1 / (d std(X)), where gamma has that unit.
+    learned = word in LEARNED and kernel in INVERSE_DISTANCE
+    return float((scale / d) ** 0.5) if learned else scale
+
+
+def scale_gamma(spread: float | None, d: int, given: str = "scale") -> float:
     """What "scale" is, from the variance of all entries of X: None where X is constant."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         gamma = 1.0 if spread is None else np.divide(1.0, d * spread)
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(
-            f"gamma='scale' cannot be computed: the variance of X is {spread:g}; scale the inputs"
+            f"gamma={given!r} cannot be computed: the variance of X is {spread:g}; scale the inputs"
         )
     return float(gamma)
 

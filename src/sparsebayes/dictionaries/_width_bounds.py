@@ -17,23 +17,25 @@ _NARROWEST_INPUT, _WIDEST_INPUT = 1e4, 1e-12  # of the start; an input may turn 
 
 
 def starting_widths(
-    X: Matrix, sample_weight: Floats | None, inverse_distance: bool = False
+    X: Matrix, sample_weight: Floats | None, inverse_distance: bool = False, given: str = "ard"
 ) -> Floats:
     """1 / (d var(x_k)) for each input, (d,); zero, never to be learned, where it is constant.
 
-    Of a kernel that sees distances instead of their squares, 1 / (d std(x_k)).
+    Of a kernel that sees distances instead of their squares, 1 / (d std(x_k)). What is ``given`` is
+    named where there is none.
     """
-    spread = column_variances(X, sample_weight)
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = column_variances(X, sample_weight)
     if inverse_distance:
         spread = np.sqrt(spread)
-    some = spread > 0
+    some = (spread > 0) | np.isnan(spread)
     if not some.any():
         return np.ones(len(spread))
     with np.errstate(over="ignore", under="ignore"):
         start = np.where(some, 1.0 / (len(spread) * np.where(some, spread, 1.0)), 0.0)
     if not (np.isfinite(start).all() and (start > 0).sum() == some.sum()):
         raise ValueError(
-            f"gamma='ard' cannot be computed: the inputs' spreads are {spread}; scale them"
+            f"gamma={given!r} cannot be computed: the inputs' spreads are {spread}; scale them"
         )
     return start
 
