@@ -44,7 +44,8 @@ ESTIMATORS = [
         Linear() + Kernel("rbf", gamma=0.5, centers=8), class_weight="balanced", shared=True
     ),
     RVC(),
-    RVC(solver="mackay", prior="bic", fit_intercept=False, warm_start=True, centers=8),
+    RVC("laplacian", prior="bic", fit_intercept=False, warm_start=True, n_restarts=1, centers=8),
+    RVC(solver="mackay", prior="bic", fit_intercept=False, warm_start=True, centers=4, tol=1e-3),
     SparseBayesClassifier(solver="em", tol=1e-3),
     RVC(gamma="evidence", centers=4, tol=1e-3),
 ]
