@@ -14,7 +14,7 @@ from sparsebayes.implicit import SampledState
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.newton import Noise, curvature, derivatives
 
-__all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify"]
+__all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify", "excused"]
 
 _NOISE_FLOOR = 1e-9
 _COLLAPSE = 0.8
@@ -288,10 +288,7 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     elif noise.estimated and noise.var > noise.floor * (1 + 1e-9):
         slope = abs(0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n))
     max_gain = float(statistics.gains.max(initial=0.0))
-    # B's own rounding enters log |B| by its trace with W, and z'Bz, gains and slopes by z z'.
-    own = 1.0 + per_column(state.v, len(gram.g)) * gram.diag / state.noise_var
-    weighed = float(own @ np.einsum("ij,ij->i", state.white.z, state.white.z))
-    magnified = state.white.condition + weighed + problem.quad.tt / state.noise_var
+    magnified = state.white.condition + problem.quad.tt / state.noise_var
     rounding = float(np.finfo(float).eps) * magnified
     return Certificate(max(max_gain, 0.0), slope, bend, rounding), statistics
 
@@ -300,3 +297,30 @@ def empty_state(problem: Problem, noise_var: float) -> State:
     """Return the model without atoms."""
     none = np.empty(0, dtype=np.intp)
     return refresh(problem.quad, problem.hyperprior, none, np.empty(0), noise_var)
+
+
+def excused(problem: Problem, state: State, certificate: Certificate) -> Certificate:
+    """The same certificate with all that rounding can do to it, for a state that no step improves.
+
+    B's own rounding enters log |B| by its trace with W, which `certify` counts, but z'Bz, gains and
+    slopes by z z': with variances of 1e13 times the noise that is a hundredth of a nat.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    state : State
+        Where it was certified.
+    certificate : Certificate
+        What was found there.
+
+    Returns
+    -------
+    Certificate
+        With a larger rounding.
+    """
+    gram = problem.quad.gram(state.active)
+    own = 1.0 + per_column(state.v, len(gram.g)) * gram.diag / state.noise_var
+    weighed = float(own @ np.einsum("ij,ij->i", state.white.z, state.white.z))
+    rounding = certificate.rounding + float(np.finfo(float).eps) * weighed
+    return replace(certificate, rounding=rounding)

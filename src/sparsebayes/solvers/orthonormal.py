@@ -233,11 +233,7 @@ def _certify(
     residual = rest + float(power.sum(where=out)) + float(own @ np.square(left))
     arrow = Arrow.at(state, hyperprior, noise, problem.quad.n, residual)
     bend = arrow.curvature if state.active.size else -np.inf
-    share = state.v / (state.noise_var + state.v)
-    explained = float(share @ np.square(problem.quad.g[state.active]).sum(axis=1))
-    # As of any model (`problem.certify`): the condition of B, z'Bz, and the power of the targets.
-    magnified = state.active.size + (explained + problem.quad.tt) / state.noise_var
-    rounding = _EPS * magnified
+    rounding = _EPS * (state.active.size + problem.quad.tt / state.noise_var)
     return Certificate(max_gain, arrow.gradient_norm, bend, rounding)
 
 

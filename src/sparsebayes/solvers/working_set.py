@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
-from sparsebayes.problem import Certificate, Problem, Report, Solution, Status, certify, empty_state
+from sparsebayes.problem import (
+    Certificate,
+    Problem,
+    Report,
+    Solution,
+    Status,
+    certify,
+    empty_state,
+    excused,
+)
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.descend import descended
@@ -175,16 +184,17 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         run.note("certify", state, certificate.max_gain)
         if replace(certificate, rounding=0.0).holds(tol):
             return solution(run, state, noise, Status.CONVERGED, certificate)
+        allowed = excused(problem, state, certificate)
         if run.exhausted:
-            ended = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
-            return solution(run, state, noise, ended, certificate)
+            ended = Status.CONVERGED if allowed.holds(tol) else Status.MAX_ITER
+            return solution(run, state, noise, ended, allowed)
         if state.objective <= previous + 1e-12 * abs(state.objective):
             finer = polished(problem, state, noise, tol**0.5)
             better, _ = certify(problem, finer, noise)
             if better.holds(tol):
                 return solution(run, finer, noise, Status.CONVERGED, better)
-            ended = Status.CONVERGED if certificate.holds(tol) else Status.STALLED
-            return solution(run, state, noise, ended, certificate)
+            ended = Status.CONVERGED if allowed.holds(tol) else Status.STALLED
+            return solution(run, state, noise, ended, allowed)
         previous = state.objective
 
 
