@@ -302,8 +302,8 @@ def empty_state(problem: Problem, noise_var: float) -> State:
 def excused(problem: Problem, state: State, certificate: Certificate) -> Certificate:
     """The same certificate with all that rounding can do to it, for a state that no step improves.
 
-    B's own rounding enters log |B| by its trace with W, which `certify` counts, but z'Bz, gains and
-    slopes by z z': with variances of 1e13 times the noise that is a hundredth of a nat.
+    Rounding of B enters its determinant by its trace with W, which `certify` counts, but the fit,
+    gains and slopes by z: with variances of 1e13 times the noise that is a hundredth of a nat.
 
     Parameters
     ----------
