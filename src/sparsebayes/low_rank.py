@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from sparsebayes.design import ArrayDesign, Design, Moments, make_design
-from sparsebayes.dictionaries import Bias, Linear, Union
+from sparsebayes.dictionaries import Bias, Linear
 from sparsebayes.dictionaries._kernel_parameters import POOLED
 from sparsebayes.dictionaries.kernels import Kernel, KernelAtoms
-from sparsebayes.dictionaries.union import UnionAtoms
+from sparsebayes.dictionaries.union import UnionAtoms, leaves
 from sparsebayes.operator_design import UnionDesign
 from sparsebayes.pivots import PROMISING, n_probed, pivoted_factor, pivots_of
 
@@ -205,14 +205,8 @@ def is_low_rank(dictionary: Any, X: Any, n_atoms: int) -> bool:
     rows = np.asarray(X)
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         return False
-    kernels = [leaf for leaf in _leaves(dictionary) if not isinstance(leaf, Linear | Bias)]
+    kernels = [leaf for leaf in leaves(dictionary) if not isinstance(leaf, Linear | Bias)]
     return bool(kernels) and all(_is_smooth(leaf, rows, n_atoms) for leaf in kernels)
-
-
-def _leaves(dictionary: Any) -> list[Any]:
-    if isinstance(dictionary, Union):
-        return [leaf for part in dictionary.parts for leaf in _leaves(part)]
-    return [dictionary]
 
 
 def _is_smooth(dictionary: Any, rows: NDArray[Any], n_atoms: int) -> bool:

@@ -43,7 +43,7 @@ from sparsebayes.dictionaries._protocol import Floats, Matrix, OutOfRange, is_sp
 from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 from sparsebayes.dictionaries.kernels import KernelAtoms
-from sparsebayes.dictionaries.union import UnionAtoms
+from sparsebayes.dictionaries.union import leaves
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows.blocks import Block
 from sparsebayes.shared_variance import Targets, first_theta
@@ -114,7 +114,7 @@ class Pairs:
     @classmethod
     def of(cls, dictionary: Any) -> "Pairs":
         """As many as the widths of a dictionary ask for."""
-        return cls(_MANY_ROWS if any(map(_each_input, _leaves(dictionary))) else _ROWS)
+        return cls(_MANY_ROWS if any(map(_each_input, leaves(dictionary))) else _ROWS)
 
     def __call__(self, block: Block) -> DistinctRows:
         """Sample the rows of a block."""
@@ -207,7 +207,7 @@ def hold_widths(
         # Copies of a sample seem to prove that there is no noise, and would ask for narrow kernels.
         weights = weights * min(1.0, len(weights) / float(weights.sum()))
     explained = targets(y, weights)
-    used = [leaf for leaf in _leaves(dictionary) if _is_seen(leaf)]
+    used = [leaf for leaf in leaves(dictionary) if _is_seen(leaf)]
     for leaf in filter(is_pooled, used):  # refused by the word that was given
         kernel = checked_kernel(leaf.kernel)
         width_of_word(_learned(leaf.gamma), kernel, X, weights, given=leaf.gamma)
@@ -249,8 +249,8 @@ def as_found(dictionary: Any, kept: Atoms) -> Any:
     >>> as_found(Kernel(gamma="pooled"), Kernel(gamma=3.0).bind(X)).gamma
     3.0
     """
-    kernels = [leaf for leaf in _leaves(dictionary) if isinstance(leaf, Kernel)]
-    found = [part for part in _parts(kept) if isinstance(part, KernelAtoms)]
+    kernels = [leaf for leaf in leaves(dictionary) if isinstance(leaf, Kernel)]
+    found = [part for part in leaves(kept) if isinstance(part, KernelAtoms)]
     if len(found) != len(kernels):
         raise ValueError(
             "a kernel of this union has no atom in the model, which would tell the width that was "
@@ -258,18 +258,6 @@ def as_found(dictionary: Any, kept: Atoms) -> Any:
         )
     pairs = zip(kernels, found, strict=True)
     return _held(dictionary, {id(leaf): part.gamma_ for leaf, part in pairs if is_pooled(leaf)})
-
-
-def _parts(atoms: Atoms) -> list[Atoms]:
-    if isinstance(atoms, UnionAtoms):
-        return [leaf for part in atoms.parts for leaf in _parts(part)]
-    return [atoms]
-
-
-def _leaves(dictionary: Any) -> list[Any]:
-    if isinstance(dictionary, Union):
-        return [leaf for part in dictionary.parts for leaf in _leaves(part)]
-    return [dictionary]
 
 
 def _held(dictionary: Any, widths: dict[int, Any]) -> Any:

@@ -178,6 +178,30 @@ class Union(Addable, BaseEstimator):
         )
 
 
+def leaves(whole: Any) -> list[Any]:
+    """Dictionaries, or atoms, that a union is made of, however deep; anything else alone.
+
+    Parameters
+    ----------
+    whole : object
+        A dictionary or atoms.
+
+    Returns
+    -------
+    list
+        Those that are no unions, in order.
+
+    Examples
+    --------
+    >>> from sparsebayes.dictionaries import Bias, Linear
+    >>> leaves(Union([Bias(), Union([Linear()])]))
+    [Bias(), Linear()]
+    """
+    if isinstance(whole, Union | UnionAtoms):
+        return [leaf for part in whole.parts for leaf in leaves(part)]
+    return [whole]
+
+
 @dataclass(frozen=True, eq=False)
 class UnionAtoms:
     """Atoms of several kinds; `columns[k]` is where those of `parts[k]` stand in the result."""
