@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import select
 import sys
 
 import numpy as np
@@ -278,6 +279,14 @@ def test_times_in_words(seconds, words):
     assert about(seconds) == words
 
 
+def _read_to_newline(terminal: int) -> str:
+    """What a terminal shows, which arrives in pieces: up to a newline, or until no more comes."""
+    shown = b""
+    while not shown.endswith(b"\n") and select.select([terminal], [], [], 10.0)[0]:
+        shown += os.read(terminal, 100_000)
+    return shown.decode()
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no terminals")
 def test_a_bar_on_a_real_terminal(clock, monkeypatch):
     inner, outer = os.openpty()
@@ -285,7 +294,7 @@ def test_a_bar_on_a_real_terminal(clock, monkeypatch):
         monkeypatch.setattr(sys, "stderr", terminal)
         watched(Watch("RVR", 1, clock=clock), clock, steps=3)
         monkeypatch.undo()
-        shown = os.read(inner, 100_000).decode()
+        shown = _read_to_newline(inner)
     os.close(inner)
     assert "\r[RVR] |" in shown
     assert shown.endswith("\n")
