@@ -298,6 +298,28 @@ def test_columns_beyond_range():
         RVC().fit(X * 1e200, y)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("make", [SparseBayesClassifier, lambda: RVC("poly", gamma=1.0)])
+def test_inputs_of_any_size_are_predicted_or_refused_in_a_sentence(make, n_classes):
+    X, y = plain(n_classes)
+    model = make().fit(X, y)
+    told = []
+    for size in 10.0 ** np.arange(0, 309, 7):
+        far = np.full((1, 3), size)
+        try:
+            p = model.predict_proba(far)
+        except ValueError:
+            told.append(False)
+            with pytest.raises(ValueError, match=r"overflows? on this X"):
+                model.predict_proba(far)
+            continue
+        told.append(True)
+        assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(far))
+    assert told[0]
+    assert not told[-1]
+    assert told == sorted(told, reverse=True)
+
+
 def test_columns_shifted():
     X, y = plain(3)
     want = SparseBayesClassifier(prior="flat").fit(X, y)

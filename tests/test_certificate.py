@@ -28,6 +28,12 @@ def test_rounding_excuses_ten_times_itself_and_no_more(name):
     assert not Certificate(**(GOOD | {name: 2e-2}), rounding=rounding).holds(1e-6)
 
 
+@pytest.mark.parametrize("name", GOOD)
+def test_no_rounding_excuses_more_than_a_third_of_a_nat(name):
+    assert Certificate(**(GOOD | {name: 0.2}), rounding=1.0).holds(1e-6)
+    assert not Certificate(**(GOOD | {name: 0.4}), rounding=1.0).holds(1e-6)
+
+
 def test_a_certificate_of_a_part_of_the_dictionary_says_so(capsys):
     whole, part = Certificate(**GOOD), Certificate(**GOOD, fraction=0.1)
     assert whole.fraction == 1

@@ -16,7 +16,7 @@ def test_standardized_features_equal_a_scaler(fitted, kernel):
     from sklearn.preprocessing import StandardScaler
 
     data = frame(b=1000 * B)
-    facts, _, model = fitted(data, "--kernel", kernel)
+    facts, _, model = fitted(data, "--kernel", kernel, "--gamma", "scale")
     X = data[["a", "b"]].to_numpy()
     want = make_pipeline(StandardScaler(), RVR(kernel, gamma="scale")).fit(X, Y)
     np.testing.assert_allclose(
@@ -27,7 +27,7 @@ def test_standardized_features_equal_a_scaler(fitted, kernel):
     assert "differ by a factor of" in facts["notes"][0]
     assert "from 'a'" in facts["notes"][0]
     facts, _, model = fitted(data, "--kernel", kernel, "--no-standardize")
-    assert (facts["notes"], model.gamma) == ([], "scale")
+    assert (facts["notes"], model.gamma) == ([], "pooled")
     facts, _, model = fitted(frame(), "--kernel", kernel, "--standardize", "--gamma", 0.3)
     want = make_pipeline(StandardScaler(), RVR(kernel, gamma=0.3)).fit(X, Y)
     np.testing.assert_allclose(
@@ -35,10 +35,28 @@ def test_standardized_features_equal_a_scaler(fitted, kernel):
     )
 
 
+def test_widths_that_are_found_unasked(fitted):
+    data = frame(b=1000 * B)
+    facts, _, model = fitted(data)
+    want = RVR(gamma="pooled-ard", random_state=0).fit(data[["a", "b"]].to_numpy(), Y)
+    assert model.gamma == "pooled-ard"
+    np.testing.assert_allclose(facts["gamma"], want.gamma_, rtol=1e-9)
+    assert "each has its own gamma, found before the fit" in facts["notes"][0]
+    assert fitted(data, "--gamma", "pooled-ard")[0]["notes"] == []
+    for options in ["--features", "a"], ["--kernel", "tps"]:
+        assert fitted(frame(), *options)[2].gamma == "pooled"
+    assert fitted(frame(), "--standardize")[2].gamma != "pooled-ard"
+    kinds = frame(y=np.where(Y > 0, "up", "down"))
+    assert fitted(kinds)[2].gamma == "scale"
+
+
 def test_scales_that_a_kernel_is_not_told(fitted, fails, tmp_path):
     data = frame(b=1000 * B)
     facts, _, _ = fitted(data, "--gamma", "evidence")
     assert "--gamma ard" in facts["notes"][0]
+    facts, _, _ = fitted(data, "--kernel", "linear")
+    assert "differ by a factor of" in facts["notes"][0]
+    assert "--gamma" not in facts["notes"][0]
     for options in ["--kernel", "poly"], ["--gamma", "ard"], ["--gamma", "1,2"]:
         arguments = ["--target", "y", "--standardize", *options]
         fails("fit", tmp_path / "data.csv", *arguments, words=["--standardize is for"])

@@ -58,6 +58,7 @@ def test_a_folder_is_fitted_like_a_file(run, folder, file, tmp_path, targets):
         assert line(out, "rows").split() == ["rows", str(N)]
         assert "of 40" in line(out, "atoms")
         found[data, "fit"] = line(out, "fit")
+        assert ("--test-file FILE" in out) == (data == folder)  # only a table can be split
     assert found[folder, "fit"] == found[file, "fit"]  # R2 from blocks, and from memory
     X = pd.read_parquet(file)[["a", "b", "c"]]
     np.testing.assert_allclose(found[folder].predict(X), found[file].predict(X), atol=1e-8)

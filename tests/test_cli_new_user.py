@@ -59,7 +59,7 @@ def test_each_problem_gets_a_sentence(run, file, tmp_path):
         ["column 'country' is constant: left out"],
         [f"{N // 1000} rows have no target ('price'), the first row 6: left out"],
         [f"{GAPS} of {N} rows have missing values, most of them in column 'a' ({GAPS - 1}): left"],
-        ["scales of features differ", "'area'", "standardized"],
+        ["scales of features differ", "'area'", "each has its own gamma"],
     ]
     assert len(facts["notes"]) == len(words)
     for note, expected in zip(facts["notes"], words, strict=True):

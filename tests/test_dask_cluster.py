@@ -27,6 +27,7 @@ from sparsebayes.rows import ChunkError, LocalRows
 from sparsebayes.rows.dask_rows import _merged, _of_partition, _opened, open_dask
 from sparsebayes.rows.gaussian import Products
 from sparsebayes.rows.sources import open_source
+from sparsebayes.rows.summary import gather
 
 distributed = pytest.importorskip("distributed")
 
@@ -124,6 +125,8 @@ def test_partitions_in_the_memory_of_a_worker_share_a_task(client):
     assert sorted(part for lot in rows.parts.lots for part in lot) == list(range(30))
     assert len(rows.parts.lots) <= 4  # two for each worker
     assert_same(rows.fold(statistic()), local_sums())
+    assert any(np.diff(lot).max(initial=0) > 1 for lot in rows.parts.lots)  # others in between
+    assert_array_equal(gather(rows).y, Y[:, None])  # in the order of the rows all the same
     assert len(open_dask(lazily_given(60), Y[:, None]).parts.lots) == 50  # in no memory yet
 
 
@@ -209,7 +212,7 @@ def test_a_corrupt_partition_is_named_by_the_worker_that_has_it(client):
     bad[1300, 1] = np.nan
     rows = open_dask(da.from_array(bad, chunks=(250, 2)), Y)
     with pytest.raises(ChunkError, match=r"^partition 5 \(rows 1250 to 1499\): X has NaN in colum"):
-        rows.fold(len)
+        rows.fold(counted_rows, united)
 
 
 def test_a_file_that_is_gone_is_named(client, tmp_path):
@@ -304,7 +307,9 @@ class DiesOnce:
 def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(
     client, tmp_path, in_rounds
 ):
-    plain = da.from_array(SINC.X, chunks=(500, 2))
+    # Partitions that workers have in memory share tasks, which changes last bits: under a name of
+    # their own they are none that another test has left there.
+    plain = da.from_array(SINC.X, chunks=(500, 2), name=False)
     beside = machine().fit(plain, SINC.y)
     before = pids_of(client)
     # Eight partitions, read once in each pass: this is in the middle of the third.

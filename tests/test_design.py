@@ -200,3 +200,13 @@ def test_a_kernel_that_overflows_is_refused_stored_or_in_blocks(stored_bytes):
     atoms = Kernel("poly", degree=200, gamma=1e6, coef0=1.0).bind(X)
     with pytest.raises(ValueError, match="overflow"):
         make_design(atoms, X, stored_bytes).moments(None, center=True)
+
+
+def test_columns_of_kernels_at_the_rows_are_rows():
+    X = np.random.RandomState(0).standard_normal((40, 2))
+    some = np.array([3, 17, 5])
+    for kernel, centers, symmetric in (("rbf", None, True), ("rbf", X[::-1], False)):
+        atoms = Kernel(kernel, gamma=0.5, centers=centers).bind(X)
+        design = make_design(atoms, X)
+        assert design.symmetric == symmetric
+        np.testing.assert_array_equal(design.columns(some), atoms.evaluate(X)[:, some].T)

@@ -13,6 +13,7 @@ from sparsebayes.problem import Problem, empty_state
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import exchange
 from sparsebayes.solvers.climb import Run, climb
+from sparsebayes.solvers.neighborhood import entering, within
 
 
 def started(problem):
@@ -79,7 +80,7 @@ def test_exchanging_never_ends_lower_than_it_began(width, noise_var):
     [(1.5, 0.01, {"settle", "slide"}), (6.0, 0.001, {"exchange"})],
 )
 def test_narrow_kernels_settle_and_slide_and_broad_ones_compete(width, noise_var, phases):
-    run, noise, state = started(kernel_problem(200, width, seed=0, noise_var=noise_var))
+    run, noise, state = started(kernel_problem(200, width, seed=5, noise_var=noise_var))
     assert state.active.size >= 12
     before = len(run.trace)
     exchange.exchange_rounds(run, state, noise, 0.05)
@@ -92,3 +93,35 @@ def test_sliding_gains_where_neighbors_are_better():
     assert swaps.loss.min() < -0.02
     ended = exchange.slide(run, state, noise, 0.05, swaps, worthwhile=0.2)
     assert ended.objective > state.objective - swaps.loss.min() - 0.02
+
+
+def test_neighborhoods_hold_the_model_and_leave_the_problem_as_it_was():
+    run, noise, state = started(kernel_problem(200, 1.5, seed=5, noise_var=0.01))
+    whole = run.problem
+    pool = entering(run, state, 30)
+    assert np.isin(state.active, pool).all()
+    assert pool.size == 30 + state.active.size
+
+    def search(near):
+        assert run.problem.quad.size == pool.size
+        assert np.isclose(near.objective, refresh_in(run.problem, near).objective, rtol=1e-12)
+        return climb(run, near, noise, 1e-3, "near")
+
+    found = within(run, state, pool, search)
+    assert run.problem is whole
+    assert np.isin(found.active, pool).all()
+    assert np.isclose(found.objective, refresh_in(whole, found).objective, rtol=1e-12)
+    assert found.objective >= state.objective
+
+
+def refresh_in(problem, state):
+    return refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)
+
+
+def test_a_large_dictionary_is_settled_among_neighbors(monkeypatch):
+    monkeypatch.setattr(exchange, "LARGE", 150)
+    run, noise, state = started(kernel_problem(200, 1.5, seed=5, noise_var=0.01))
+    ended = exchange.settle(run, state, noise, 0.05)
+    assert "near" in {line.phase for line in run.trace}
+    assert ended.objective > state.objective + 0.5
+    assert run.problem.quad.size == 200

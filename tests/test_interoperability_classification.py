@@ -266,3 +266,20 @@ def test_centers():
     means = RVC(gamma=0.2, centers=10, random_state=0).fit(X3, Y3)
     assert max(part.max(initial=0) for part in means.relevance_) < 10
     assert min(given.score(X3, Y3), means.score(X3, Y3)) > 0.7
+
+
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "string", "category"])
+def test_labels_of_nullable_columns(kind):
+    """Labels keep their type, and a gap is told."""
+    X, y = blobs(2, 30)
+    plain = (
+        y.astype(bool) if kind == "boolean" else y if kind == "Int64" else np.array(["a", "b"])[y]
+    )
+    column = pd.Series(plain, dtype=kind)
+    model = SparseBayesClassifier().fit(X, column)
+    assert_array_equal(model.classes_, np.unique(plain), strict=kind in ("boolean", "Int64"))
+    assert model.score(X, column) == np.mean(model.predict(X) == plain)
+    gap = column.copy()
+    gap[3] = None
+    with pytest.raises(ValueError, match="1 of 30 labels are missing"):
+        SparseBayesClassifier().fit(X, gap)

@@ -549,14 +549,16 @@ class TestWavelets:
     def test_fits_equal_those_on_the_matrix(self, dictionary):
         matrix = dictionary.bind(X).evaluate(X)
         counts = np.random.default_rng(2).poisson(np.exp(JUMPS))
-        for make, y in (
-            (partial(SparseBayesRegressor, prior="bic", solver="working-set"), JUMPS),
-            (SparseBayesClassifier, JUMPS > 0.7),
-            (partial(SparseBayesRegressor, likelihood="poisson"), counts),
+        # Balances of mode and variances are no maxima: their evidence is known less well.
+        for make, y, error in (
+            (partial(SparseBayesRegressor, prior="bic", solver="working-set"), JUMPS, 1e-8),
+            (SparseBayesClassifier, JUMPS > 0.7, 1e-6),
+            (partial(SparseBayesRegressor, likelihood="poisson"), counts, 1e-6),
         ):
+            make = partial(make, tol=1e-10)
             model, plain = make(dictionary).fit(X, y), make().fit(matrix, y)
             assert model.log_marginal_likelihood_ == pytest.approx(
-                plain.log_marginal_likelihood_, abs=1e-8
+                plain.log_marginal_likelihood_, abs=error
             )
 
 

@@ -10,8 +10,9 @@ from sklearn.gaussian_process.kernels import RBF
 from sparsebayes import RVC, RVR, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.engine import Breakdown
 from sparsebayes.pooled_widths import _pooled_evidence
-from sparsebayes.shared_variance import Targets
+from sparsebayes.shared_variance import Targets, _Guarded
 
 
 def waves(n, noise=0.2):
@@ -48,6 +49,16 @@ def test_finds_the_width_of_functions_that_scale_misses():
     ]
     assert errors[0] > 0.6
     assert errors[1] < 0.15
+
+
+def test_kernels_are_as_wide_as_the_covariance_of_the_function():
+    """Not as the kernels, a root of two narrower, whose sums of equal variance have it."""
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(-20, 20, (300, 1)), axis=0)
+    gamma = 0.5
+    K = np.exp(-gamma * (X - X.T) ** 2)
+    y = rng.multivariate_normal(np.zeros(300), K + 0.01 * np.eye(300), method="eigh")
+    np.testing.assert_allclose(RVR().fit(X, y).gamma_, gamma, rtol=0.3)
 
 
 def test_one_row_far_away_does_not_matter():
@@ -179,3 +190,17 @@ def test_inputs_without_a_width_are_refused_by_the_word_given(gamma, size, memor
     model = RVR(gamma=gamma, memory=memory)
     with pytest.raises(ValueError, match=f"^gamma='{gamma}' cannot be computed: .* scale"):
         model.fit(size * data.X, data.y)
+
+
+def test_a_search_comes_back_from_where_float64_cannot_tell():
+    """Its first step is of length one; from a high wall it would come back to the start."""
+
+    def loss(x):
+        if x[0] > 0.5:
+            raise Breakdown
+        return float((x[0] - 0.25) ** 2), 2.0 * (x - 0.25)
+
+    guarded = _Guarded(loss)
+    end = minimize(guarded, [0.0], jac=True, method="L-BFGS-B", callback=guarded.accept)
+    assert end.x == pytest.approx([0.25], abs=1e-4)
+    assert end.fun == pytest.approx(0.0, abs=1e-8)

@@ -1,14 +1,16 @@
 """Predictions, error bars and evidence against their definitions, in dense algebra."""
 
 import tracemalloc
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
-from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes import RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.predictive import Normal
 
@@ -278,3 +280,71 @@ def test_normal_does_not_cross_rows_with_rows():
 def test_normal_far_out_of_reach():
     assert_array_equal(NORMAL.logpdf(np.full(3, 1e300)), np.full(3, -np.inf))
     assert_array_equal(NORMAL.cdf(np.full(3, -1e300)), np.zeros(3))
+
+
+@pytest.mark.parametrize(("kernel", "growth"), [("linear", 1), ("poly", 3)])
+def test_far_away_error_bars_are_right_or_refused(kernel, growth):
+    x, noise = data()[0][:, :1], np.random.default_rng(2).normal(size=N)
+    model = RVR(kernel, gamma=1.0).fit(x, x[:, 0] ** growth + 0.1 * noise)
+    # Squares of these leave the range of float64, the values themselves do not.
+    near, far = (1e30, 1e80) if growth == 3 else (1e30, 1e180)
+    (_, low), (_, high) = (model.predict([[x]], return_std=True) for x in (near, far))
+    assert_allclose(high / low, (far / near) ** growth, rtol=1e-9)
+    for options in ({"return_cov": True}, {"return_std": True, "marginalize": True}):
+        with pytest.raises(ValueError, match="predictions overflow"):
+            model.predict([[far]], **options)
+
+
+def test_no_look_at_plain_arrays_is_left_out():
+    X, y = data()
+    model = RVR(gamma=0.5).fit(X, y)
+    assert_array_equal(model.predict(X[:3]), model.predict(X[:3].tolist()))
+    for bad, word in (
+        (np.full((1, D), np.nan), "NaN"),
+        (np.array([[np.inf, 1.0, 0.0, 0.0]]), "infinity"),
+        (X[:, 1:], "3 features"),
+        (X[:0], "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            model.predict(np.ascontiguousarray(bad))
+    with pytest.raises(ValueError, match="not fitted"):
+        RVR().predict(X)
+    named = RVR(gamma=0.5).fit(pd.DataFrame(X, columns=list("abcd")), y)
+    with pytest.warns(UserWarning, match="valid feature names"):
+        named.predict(X)
+
+
+@dataclass(frozen=True, eq=False)
+class Powers:
+    """Powers of one column, in an array of their own whatever is given."""
+
+    index: np.ndarray
+    count: int = 5
+    n_features_in: int = 1
+    orthonormal: bool = False
+
+    def bind(self, X, **options):
+        return self
+
+    @property
+    def size(self):
+        return len(self.index)
+
+    def evaluate(self, X, out=None):
+        return X ** (1 + self.index)
+
+    def restrict(self, indices):
+        return replace(self, index=self.index[np.asarray(indices, dtype=np.intp)])
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_atoms_that_overlook_the_array_given_are_predicted_right(joined):
+    powers = Powers(np.arange(5))
+    dictionary = powers + Bias() if joined else powers
+    X = np.arange(-6.0, 7.0)[:, None]
+    target = X[:, 0] ** 3 - 4.0 * X[:, 0]
+    model = SparseBayesRegressor(dictionary, prior="flat", noise_variance=1e-4).fit(X, target)
+    for mean in model.predict(X), model.predict(X, return_std=True)[0]:
+        assert_allclose(mean, target, atol=0.1)
+    classes = SparseBayesClassifier(dictionary, prior="flat").fit(X, X[:, 0] > 0)
+    assert_array_equal(classes.predict(X), X[:, 0] > 0)

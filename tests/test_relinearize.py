@@ -17,7 +17,15 @@ from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.quadratic import DesignQuadratic
-from sparsebayes.solvers import expansion, relinearize, sequential_latent, settling, working_set
+from sparsebayes.solvers import (
+    convergence,
+    expansion,
+    relinearize,
+    sequential_latent,
+    settling,
+    structure,
+    working_set,
+)
 from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
 from sparsebayes.solvers.newton import derivatives
 
@@ -375,6 +383,19 @@ def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelih
     assert set(true[: K if K > 2 else 1]) <= found
 
 
+@pytest.mark.parametrize("seed", [0, 4])
+def test_no_expansion_beside_its_mode_is_handed_on(seed):
+    data = mixtures(300, random_state=seed)
+    Phi = np.exp(-((data.X[:, None] - data.X) ** 2).sum(axis=2))
+    latent = Latent(ArrayDesign(Phi), data.y.astype(float), None, Bernoulli(), True, False)
+    fit = settling.Fit(latent, Flat(), 10_000, None)
+    found = structure.explore(fit, np.random.RandomState(0))
+    assert found.point.active.size > 1
+    if found.known is not None:  # a certificate may rest on it
+        again = expand(latent, Flat(), found.point)
+        np.testing.assert_allclose(found.known.mode.w, again.mode.w, rtol=0, atol=1e-8)
+
+
 def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
     rng = np.random.RandomState(0)
     Phi = rng.standard_normal((80, 900))
@@ -382,7 +403,7 @@ def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
     none = np.empty(0, dtype=np.intp)
     case = LatentCase(Phi, t, None, Poisson(), True, False, none, np.empty(0))
     fit = settling.Fit(case.latent(), Smoothness(5.0), 1000, None)
-    point = relinearize._explore(fit, np.random.RandomState(0))
+    point = structure.explore(fit, np.random.RandomState(0)).point
     assert 450 in point.active
     for start in point.starts:
         assert start.of(np.array([450]))[0] == pytest.approx(1.0, abs=0.2)
@@ -644,7 +665,7 @@ def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
         calls += 1
         raise Breakdown
 
-    monkeypatch.setattr(relinearize, "settle", breaks)
+    monkeypatch.setattr(convergence, "settle", breaks)
     solution, _ = relinearize.solve(
         case.latent(),
         Flat(),
@@ -665,7 +686,7 @@ def test_a_breakdown_while_pairs_slide_costs_nothing_else(monkeypatch):
         calls += 1
         raise Breakdown
 
-    monkeypatch.setattr(relinearize, "slide_pairs", breaks)
+    monkeypatch.setattr(structure, "slide_pairs", breaks)
     data = mixtures(200, random_state=0)
     model = RVC(gamma=2.0, centers=40, random_state=0).fit(data.X, data.y)
     assert calls == 1

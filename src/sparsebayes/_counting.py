@@ -23,6 +23,8 @@ __all__ = [
     "takes_sparse",
 ]
 
+_SPARSE = csr_matrix((1, 1))
+
 
 def is_pairwise(dictionary: Any) -> bool:
     """Whether X is a kernel matrix: one column, as one row, for each sample.
@@ -76,7 +78,7 @@ def takes_sparse(dictionary: Any) -> bool:
     if not isinstance(dictionary, Kernel) or is_pairwise(dictionary):
         return True
     try:
-        refuse_sparse(checked_kernel(dictionary.kernel), csr_matrix((1, 1)))
+        refuse_sparse(checked_kernel(dictionary.kernel), _SPARSE)
     except (TypeError, ValueError):
         return False
     return True

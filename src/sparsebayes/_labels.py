@@ -9,11 +9,52 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["class_weights", "labels_from_json", "labels_to_json", "plain", "separated", "shown"]
+__all__ = [
+    "class_weights",
+    "labels_from_json",
+    "labels_to_json",
+    "plain",
+    "present",
+    "separated",
+    "shown",
+]
 
 _NUMBERS = ("bool", "float16", "float32", "float64") + tuple(
     f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 )
+
+
+def present(y: Any) -> Any:
+    """Labels without gaps: a column of pandas that can mark gaps becomes an array of its type.
+
+    scikit-learn would make floats of nullable integers and booleans, and cannot compare
+    ``pandas.NA``.
+
+    Parameters
+    ----------
+    y : object
+        Labels as they were given.
+
+    Returns
+    -------
+    object
+        The labels; a ValueError where some are missing. What is no column is returned as it is.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> present(pd.Series([True, False], dtype="boolean"))
+    array([ True, False])
+    """
+    if not (hasattr(y, "isna") and hasattr(y, "to_numpy") and getattr(y, "ndim", 0) == 1):
+        return y
+    missing = int(np.asarray(y.isna()).sum())
+    if missing:
+        raise ValueError(
+            f"Input y contains NaN: {missing} of {len(y)} labels are missing; leave their rows out."
+        )
+    kind = getattr(y.dtype, "numpy_dtype", None)  # of nullable columns only
+    return y.to_numpy(dtype=kind) if kind is not None and kind.kind in "biuf" else y
 
 
 def plain(y: Any) -> NDArray[Any]:

@@ -37,17 +37,18 @@ from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.likelihoods import Gaussian, Likelihood
 from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
-from sparsebayes.row_latent import RowLatent
+from sparsebayes.row_latent import RowLatent, RowLatentQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows
 from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.kept import kept, sampled
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Screens
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import latent_rounds
-from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, restored
-from sparsebayes.solvers.latent_rounds import Screened
+from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Expanded, Point, restored
+from sparsebayes.solvers.latent_rounds import Resembled, Screened
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -56,6 +57,8 @@ Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentColum
 __all__ = ["infer_rows"]
 
 _NONE = np.empty(0, dtype=np.intp)
+_SAMPLE = 20_000  # rows that stand for all around a mode,
+_MANY = 4  # where there are so many times more
 
 
 def infer_rows(
@@ -168,7 +171,7 @@ class _Fit:
         journey: Journey,
     ) -> None:
         self.counts, self.journey, self.n = counts, journey, summary.n_used
-        self.weight = summary.weight
+        self.weight, self.total = summary.weight, summary.n
         reference, span = np.zeros(atoms.size), None
         seeks = journey.seeks_span(summary.n, atoms.size)
         if center or seeks:
@@ -238,7 +241,8 @@ class _Fit:
             found = saved.arrays
             begin = Start(found["columns"], found["w"], found["c"])
             point = Point(found["active"], found["v"], (begin,))
-            stage, turn, subset, near = saved.stage, saved.turn, int(saved.numbers["subset"]), None
+            stage, subset, near = saved.stage, int(saved.numbers["subset"]), None
+            turn = max(saved.turn - 1, 0)  # its last screen is made again
         elif start is None:
             point, near = self._structure(solve, plan.structure, plan.atoms)
             stage = TENTH if plan.tenth is not None else ALL_ROWS
@@ -246,9 +250,13 @@ class _Fit:
                 near = None  # it has converged on all rows
         if stage == TENTH and plan.tenth is not None:
             rough = max(tol, ROUGH)
-            good, near = self._rounds(stage, plan.tenth, point, near, rough, max_iter, turn, subset)
-            point, turn, subset = good.point, 0, 0
-        return self._rounds(ALL_ROWS, 1.0, point, near, tol, max_iter, turn, subset)[0]
+            point, near = self._rounds(
+                stage, plan.tenth, point, near, rough, max_iter, turn, subset
+            )
+            turn, subset = 0, 0
+        self._rounds(ALL_ROWS, 1.0, point, near, tol, max_iter, turn, subset)
+        assert self._good is not None
+        return self._good
 
     def _some(self, fraction: float) -> Chosen | ByKind:
         """A step that keeps a fraction of the rows."""
@@ -274,6 +282,27 @@ class _Fit:
         _, statistics = certify(problem, state, UNIT_NOISE)
         return point, indices[latent_rounds.closest(problem, state, statistics, latent.K)]
 
+    def _resembled(self, latent: RowLatent, within: Chosen | ByKind | None) -> Resembled | None:
+        """What makes a sample of many rows stand for all of them around a mode.
+
+        ``within`` is the step by which they are drawn whenever they are read, if they are.
+        """
+        room = self.journey.budget.rows_kept(latent.rows.n_features + 1)
+        if latent.n_rows < _MANY * _SAMPLE or room < _SAMPLE:
+            return None
+        rows, some = latent.rows, self._some(_SAMPLE / latent.n_rows)
+        if within is not None:  # a second draw would depend on how they are divided into blocks
+            rows, some = self.latent.rows, self._some(_SAMPLE / self.n)
+        drawn: list[Rows] = []
+
+        def resembled(at: Expanded, atoms: IndexArray) -> RowLatent | None:
+            if not drawn:
+                drawn.append(sampled(rows, some, self.journey.budget, within))
+            assert isinstance(at.quad, RowLatentQuadratic)
+            return latent.resembled(at.quad, atoms, drawn[0])
+
+        return resembled
+
     def _rounds(
         self,
         stage: str,
@@ -284,13 +313,23 @@ class _Fit:
         max_iter: int,
         turn: int,
         subset: int,
-    ) -> tuple[_Good, IndexArray]:
-        watch, latent = self.journey.watch, self.latent
+    ) -> tuple[Point, IndexArray]:
+        """Converge on a fraction of the rows: what is good, and what is closest to entering."""
+        watch, latent, within = self.journey.watch, self.latent, None
         watch.stage(stage)
         if fraction < 1:
-            n = int(fraction * self.n)
-            latent = replace(latent, rows=latent.rows.mapped(self._some(fraction)), n_rows=n)
-        subsets = self._subsets()
+            n, some = int(fraction * self.n), self._some(fraction)
+            rows: Rows = latent.rows.mapped(some)
+            if n <= self.journey.budget.rows_kept(rows.n_features + 1):
+                rows = kept(rows, self.journey.budget)
+            else:
+                within = some
+            latent = replace(latent, rows=rows, n_rows=n)
+        else:
+            latent.rows.meter.length = self.total
+        subsets, resembled = self._subsets(), self._resembled(latent, within)
+        if resembled is not None and latent.span is not None:
+            near = None  # a screen costs no more than a look at few atoms
 
         def keep(screened: Screened) -> None:
             here = screened.point
@@ -315,9 +354,10 @@ class _Fit:
             subset=subset,
             report=watch.screened,
             keep=keep,
+            resembled=resembled,
         )
         covered = sum(part.size for part in subsets) / latent.n_atoms
         certificate = replace(ended.solution.certificate, fraction=covered)
         solution, last = replace(ended.solution, certificate=certificate), ended.last
         self._good = _Good(solution, last.at.quad, last.atoms, last.point)
-        return self._good, ended.near
+        return last.point, ended.near

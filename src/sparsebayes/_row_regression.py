@@ -40,8 +40,7 @@ from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
-from sparsebayes.rows.local import LocalRows
-from sparsebayes.rows.sources import open_source
+from sparsebayes.rows.kept import kept
 from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
@@ -314,6 +313,7 @@ class _Fit:
             )
             place, near = ended.view.place(_state(ended.solution)), ended.near
             turn, subset = 0, 0
+            del ended  # and with it the rows in memory
         self._rounds(ALL_ROWS, 1.0, place, near, tol, max_iter, turn, subset)
 
     def _warm(self, last: Regression | None) -> Place | None:
@@ -354,18 +354,14 @@ class _Fit:
         return self.rows.mapped(Chosen(fraction, SEED)).mapped(weighted_rows)
 
     def _some(self, fraction: float) -> Rows:
-        """Some of the rows; in memory, if they are on this machine and few enough."""
+        """Some of the rows; in memory, if they are few enough."""
         if fraction >= 1:
             self.rows.meter.length = self.summary.n
             return self.rows
         some = self._chosen(fraction)
         columns = self.rows.n_features + len(self.units.shift)
-        room = self.journey.budget.rows_kept(columns)
-        if not isinstance(some, LocalRows) or fraction * self.summary.n_used > room:
-            return some
-        X, t, weights = gather(some)
-        some.meter.length = len(t)
-        return LocalRows(open_source(X, t, weights), some.block_rows, some.threads, (), some.meter)
+        few = fraction * self.summary.n_used <= self.journey.budget.rows_kept(columns)
+        return kept(some, self.journey.budget) if few else some
 
     def _keep(
         self, stage: str, turn: int, subset: int, place: Place, more: dict[str, IndexArray]

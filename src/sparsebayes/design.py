@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.dictionaries.kernels import KernelAtoms
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -95,6 +96,7 @@ class ArrayDesign:
     """
 
     Phi: Any  # (N, M) ndarray or CSC matrix
+    symmetric: bool = False  # whether it is known to be its own transpose
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -104,6 +106,8 @@ class ArrayDesign:
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return the atoms at ``indices`` as rows: shape (k, N)."""
+        if self.symmetric:  # rows lie side by side in memory, columns do not
+            return np.ascontiguousarray(self.Phi[indices])
         if is_sparse(self.Phi):
             return np.ascontiguousarray(self.Phi[:, indices].toarray().T)
         return np.ascontiguousarray(self.Phi.T[indices])
@@ -232,7 +236,9 @@ def make_design(atoms: Atoms, X: Any, stored_bytes: int = STORED_BYTES) -> Desig
     ):
         return BlockedDesign(atoms, X, max(1, min(n, min(_BLOCK_BYTES, stored_bytes) // row_bytes)))
     Phi = atoms.evaluate(X)
-    return ArrayDesign(Phi.tocsc() if is_sparse(Phi) else tame(Phi))
+    if is_sparse(Phi):
+        return ArrayDesign(Phi.tocsc())
+    return ArrayDesign(tame(Phi), isinstance(atoms, KernelAtoms) and atoms.is_symmetric(X))
 
 
 def _data(X: Any) -> NDArray[Any]:

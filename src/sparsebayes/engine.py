@@ -22,6 +22,7 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "COLLINEAR",
+    "EPS",
     "Breakdown",
     "Screen",
     "State",
@@ -36,7 +37,9 @@ __all__ = [
 COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
-_EPS = float(np.finfo(float).eps)
+EPS = float(np.finfo(float).eps)
+"""Least that 1 - W_jj may be: W_jj may round to one."""
+
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
 
@@ -172,7 +175,7 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     diagonal = W.ravel(order="K")[:: m + 1]
     diagonal *= 0.5
     condition = float(own @ diagonal)
-    if not condition * _EPS < _UNSCORABLE:
+    if not condition * EPS < _UNSCORABLE:
         raise Breakdown
     h = gram.g * (root / math.sqrt(noise_var))[:, None]
     # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
@@ -192,7 +195,7 @@ def resolved(white: Whitened) -> float:
     S is a difference of numbers of the size of diag(H); their relative error is that of float64
     times the condition of B.
     """
-    return max(COLLINEAR, _EPS * white.condition)
+    return max(COLLINEAR, EPS * white.condition)
 
 
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
@@ -261,12 +264,12 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
         own = white.W.reshape(m, group, m, group)[np.arange(m), :, np.arange(m)]
         d, directions = np.linalg.eigh(own)
         z = np.einsum("akl,ak->al", directions, white.z.reshape(m, group))
-        d, v = np.maximum(d, _EPS), v[:, None]
-        return np.maximum(1.0 - d, _EPS) / (d * v), z * z / (d * d * v)
+        d, v = np.maximum(d, EPS), v[:, None]
+        return np.maximum(1.0 - d, EPS) / (d * v), z * z / (d * d * v)
     d = white.W.diagonal()
     Sigma_jj = d * v
     s = 1.0 - d
-    np.maximum(s, _EPS, out=s)  # W_jj may round to above one
+    np.maximum(s, EPS, out=s)  # W_jj may round to above one
     s /= Sigma_jj
     q2 = np.einsum("ij,ij->i", white.z, white.z)
     Sigma_jj *= d

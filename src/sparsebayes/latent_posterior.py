@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
-from sparsebayes.dictionaries._protocol import is_sparse, of_unit_norm
+from sparsebayes.dictionaries._protocol import check_range, is_sparse, of_unit_norm
 from sparsebayes.operator_design import has_products
 
 FloatArray = NDArray[np.float64]
@@ -97,11 +97,10 @@ class LatentPosterior:
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((rows.stop - start, 0))
-            U = U.toarray() if is_sparse(U) else np.asarray(U)
-            yield (
-                rows,
-                [(c, of_unit_norm(U[:, self.atom[c]], own[c], self.norm[c])) for c in columns],
-            )
+            U = U.toarray() if is_sparse(U) else np.asarray(U, dtype=np.float64)
+            parts = [U[:, self.atom[c]] for c in columns]  # copies
+            pairs = zip(columns, parts, strict=True)
+            yield rows, [(c, of_unit_norm(V, own[c], self.norm[c], out=V)) for c, V in pairs]
 
     def predict(self, X: Any) -> FloatArray:
         """Mean of the latent functions at the rows of X.
@@ -118,9 +117,11 @@ class LatentPosterior:
         """
         mean = np.empty((int(X.shape[0]), self.n_latent))
         constant = self.offset + self.mean @ self._others
-        for rows, parts in self._blocks(X, self.n_latent):
-            for k, (c, U) in enumerate(parts):
-                mean[rows, k] = constant[k] + U @ self.mean[c]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows, parts in self._blocks(X, self.n_latent):
+                for k, (c, U) in enumerate(parts):
+                    mean[rows, k] = constant[k] + U @ self.mean[c]
+        check_range(np.isfinite(mean).all())
         return mean
 
     def spread(self, X: Any) -> tuple[FloatArray, FloatArray]:
@@ -136,23 +137,26 @@ class LatentPosterior:
         mean : ndarray of shape (n, K)
             Posterior mean.
         covariance : ndarray of shape (n, K, K)
-            Posterior covariance: symmetric, positive semidefinite.
+            Posterior covariance: symmetric, positive semidefinite. Where it would leave the range
+            of float64, far from the data, a ValueError is raised.
         """
         n, m, K = int(X.shape[0]), len(self.norm), self.n_latent
         mean, covariance = np.empty((n, K)), np.empty((n, K, K))
         constant = self.offset + self.mean @ self._others
         fixed = self._others.T @ self.root
         of_offset = self.offset_root @ self.offset_root.T
-        for rows, parts in self._blocks(X, K * (m + K)):
-            half = np.empty((rows.stop - rows.start, K, m))
-            for k, (c, U) in enumerate(parts):
-                mean[rows, k] = constant[k] + U @ self.mean[c]
-                half[:, k] = U @ self.root[c] + fixed[k]
-            if K == 1:
-                covariance[rows, 0, 0] = np.einsum("nkm,nkm->n", half, half) + of_offset[0, 0]
-                continue
-            block = half @ half.transpose(0, 2, 1) + of_offset
-            covariance[rows] = 0.5 * (block + block.transpose(0, 2, 1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows, parts in self._blocks(X, K * (m + K)):
+                half = np.empty((rows.stop - rows.start, K, m))
+                for k, (c, U) in enumerate(parts):
+                    mean[rows, k] = constant[k] + U @ self.mean[c]
+                    half[:, k] = U @ self.root[c] + fixed[k]
+                if K == 1:
+                    covariance[rows, 0, 0] = np.einsum("nkm,nkm->n", half, half) + of_offset[0, 0]
+                    continue
+                block = half @ half.transpose(0, 2, 1) + of_offset
+                covariance[rows] = 0.5 * (block + block.transpose(0, 2, 1))
+        check_range(np.isfinite(mean).all(), np.isfinite(covariance).all())
         return mean, covariance
 
     def sample(
@@ -179,9 +183,11 @@ class LatentPosterior:
         weights = self.mean[:, None] + self.root @ normal[:m]
         constant = self.offset[:, None] + self.offset_root @ normal[m:] + self._others.T @ weights
         draws = np.empty((int(X.shape[0]), K, n_samples))
-        for rows, parts in self._blocks(X, K * n_samples):
-            for k, (c, U) in enumerate(parts):
-                draws[rows, k] = U @ weights[c] + constant[k]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows, parts in self._blocks(X, K * n_samples):
+                for k, (c, U) in enumerate(parts):
+                    draws[rows, k] = U @ weights[c] + constant[k]
+        check_range(np.isfinite(draws).all())
         return draws
 
     def to_spec(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.design import Design
+from sparsebayes.low_rank import LowRankDesign
 from sparsebayes.quadratic import ColumnCache, Gram, members
 
 FloatArray = NDArray[np.float64]
@@ -236,9 +237,17 @@ class LatentQuadratic(LatentColumns):
         self.design = design
         self.curvature = curvature
         intercepts = Intercepts(curvature, center)
-        mean, cross, blocks = _moments(design, curvature, intercepts.C, center, shared)
         total = pull.sum(axis=0)
-        drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
+        self._products = None
+        if isinstance(design, LowRankDesign) and len(total) == 1:
+            self._products = design.weighted(curvature[:, 0, 0], center)
+        if self._products is None:
+            mean, cross, blocks = _moments(design, curvature, intercepts.C, center, shared)
+            drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
+        else:
+            mean, cross = self._products.mean, np.zeros((design.shape[1], 1, 1))
+            blocks = self._products.squares[:, None, None]
+            drawn = self._products.correlate(pull[:, 0])[:, None]
         moments = ColumnMoments(intercepts, mean, cross, blocks, drawn, total)
         super().__init__(moments, center, shared)
 
@@ -252,6 +261,11 @@ class LatentQuadratic(LatentColumns):
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         n, M, K = len(self.curvature), self.design.shape[1], self.K
+        if self._products is not None:
+            rows = self._products.columns(fresh) * self._inverse_norm
+            rows *= self._inverse_norm[fresh, None]
+            rows[np.arange(fresh.size), fresh] = self.diag[fresh]
+            return rows
         rows = np.empty((fresh.size, M * K))
         step = max(1, _CHUNK_CELLS // (n * K))
         for start in range(0, fresh.size, step):
@@ -275,6 +289,8 @@ class LatentQuadratic(LatentColumns):
     def _block(self, indices: IndexArray) -> FloatArray:
         a, latent = self.atom(indices), self.latent(indices)
         scale = self._inverse_norm[indices][:, None]
+        if self._products is not None:
+            return np.asarray(self._products.block(indices) * (scale * scale.T))
         G = weighted_gram(self._shifted(indices) * scale, latent, self.curvature)
         if self.center and self.K > 1:
             tilt = self.tilt[a, latent] * scale
@@ -347,8 +363,9 @@ def weighted_gram(rows: FloatArray, latent: IndexArray, curvature: FloatArray) -
     array([[ 2., -3.],
            [-3., 18.]])
     """
-    if curvature.shape[1] == 1:
-        return np.asarray((rows * curvature[:, 0, 0]) @ rows.T)
+    if curvature.shape[1] == 1:  # a product with its own transpose is half the work
+        half = rows * np.sqrt(curvature[:, 0, 0])
+        return np.asarray(half @ half.T)
     G = np.empty((len(rows), len(rows)))
     by_pair = np.ascontiguousarray(curvature.transpose(1, 2, 0))  # (K, K, N)
     for k in np.unique(latent):

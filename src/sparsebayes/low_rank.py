@@ -6,7 +6,7 @@ a screen of the whole dictionary needs costs (N + M) k instead of N M, and so do
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,20 +23,45 @@ from sparsebayes.pivots import PROMISING, n_probed, pivoted_factor, pivots_of
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["LOW_RANK_BYTES", "LowRankDesign", "is_low_rank", "low_rank_design"]
+__all__ = ["LOW_RANK_BYTES", "LowRankDesign", "WeightedLowRank", "is_low_rank", "low_rank_design"]
 
 LOW_RANK_BYTES = 2**28
 """Largest array of coordinates that is kept."""
 
-_LEAST = 2**21  # entries below which the matrix itself is cheap
+_LEAST = 2**20  # entries below which the matrix itself is cheap
 _WORTHWHILE = 6  # rows and atoms for each of the rank, where products are cheaper than the matrix
 _CANCELLATION = 1e-3  # a centered square below this fraction of the whole is summed afresh
+_FAINT = 1e-7  # a mean square below this, of kernels that are one at most, is near rounding
 _CONSTANT = (
     1e-13  # an atom that varies less than this, relative to its norm, is meant to be constant
 )
 _CLEAR = 0.7 * PROMISING  # share of the probed rows that may be pivots: the rank of all is larger
 _NARROW = 4.0  # gamma by which it is guessed where that is yet to be found, of that of "scale"
 _CHUNK_CELLS = 2**22  # entries of atoms that are evaluated at a time
+
+
+class WeightedLowRank(NamedTuple):
+    """Products of centered atoms in one metric of the rows: all of them by k x k numbers."""
+
+    mean: FloatArray  # (M,) what is taken off each atom
+    squares: FloatArray  # (M,) of centered atoms
+    A: FloatArray  # (k, N) coordinates of the rows: those of the design, not a copy
+    middle: FloatArray  # (k,) what is taken off each of them
+    B: FloatArray  # (k, M) coordinates of the atoms
+    metric: FloatArray  # (k, M) of the atoms, times the products of the rows' coordinates
+
+    def correlate(self, row: FloatArray) -> FloatArray:
+        """Products of centered atoms with N numbers: shape (M,)."""
+        return np.asarray((self.A @ row - self.middle * row.sum()) @ self.B)
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Products of some centered atoms with all of them: shape (k, M)."""
+        return np.asarray(self.metric[:, indices].T @ self.B)
+
+    def block(self, indices: IndexArray) -> FloatArray:
+        """Products of some centered atoms with each other."""
+        G = self.metric[:, indices].T @ self.B[:, indices]
+        return np.asarray(0.5 * (G + G.T))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +128,30 @@ class LowRankDesign:
                 squares[part] = np.square(shifted) @ w
             squares[squares <= _CONSTANT**2 * whole] = 0.0
         return Moments(mean, np.sqrt(squares))
+
+    def weighted(self, weights: FloatArray, center: bool) -> WeightedLowRank | None:
+        """Return products of all atoms, with weights of the rows that are not negative.
+
+        None where some atoms are so faint, or so nearly constant, that products of coordinates
+        leave little of them: they must be summed one by one.
+        """
+        middle = np.zeros(len(self.A))
+        total = float(weights.sum())
+        if not total > 0:
+            return None
+        if center:
+            middle = self.A @ weights / total
+        mean = middle @ self.B
+        half = self.A - middle[:, None]
+        half *= np.sqrt(weights)
+        metric = (half @ half.T) @ self.B  # half the work of a product of two matrices
+        squares = np.einsum("ij,ij->j", metric, self.B)
+        least = _FAINT * total
+        if center:
+            least = np.maximum(least, _CANCELLATION * (squares + total * mean**2))
+        if not (squares > least).all():
+            return None
+        return WeightedLowRank(mean, squares, self.A, middle, self.B, metric)
 
     def squares(self, rows: FloatArray) -> FloatArray:
         """Return ``rows @ Phi**2`` for ``rows`` of shape (k, N): shape (k, M)."""

@@ -23,11 +23,13 @@ __all__ = ["Landscape", "Look", "Newton", "Normal", "Place", "Start", "height", 
 
 _STEPS = 500
 _HALVINGS = 60
+_TINY, _STUCK = 2.0**-20, 3  # steps in a row, this short beside Newton's, that only rounding takes
 _DONE = 1e-9  # nats that the last step promises, relative to the log posterior
 _STILL = 1e-4  # change of the latent functions below which Newton's method is at its end
 _NEAR = 1.0  # nats that a step may promise where it is the mode's neighborhood
 _LEAST = 1e-30  # nats: a mode at infinity is approached no further
 _ARMIJO = 1e-4
+_ROUNDING = 1e-12  # of the log posterior, a sum over all samples
 
 
 class Start(NamedTuple):
@@ -191,7 +193,7 @@ class Newton(Generic[L, M_co]):
         best, look = land.first(places, near)
         z, c = places[best]
         forecast = forecasts.get(id(look))
-        top = height(z, look)
+        top, stuck = height(z, look), 0
         for _ in range(_STEPS):
             dz, dc, promise = self._step(z, look) if forecast is None else forecast
             forecast = None
@@ -200,7 +202,10 @@ class Newton(Generic[L, M_co]):
             step = self._search((z, c), look, (dz, dc), top, promise)
             if step is None:
                 break
-            (z, c), look, top = step
+            (z, c), look, top, scale = step
+            stuck = stuck + 1 if scale < _TINY else 0
+            if stuck == _STUCK:
+                break
             # What is left is of the order of the square of the step; but a step that promises
             # nothing may be long, where samples are saturated.
             if promise < _LEAST or (
@@ -234,15 +239,16 @@ class Newton(Generic[L, M_co]):
 
     def _search(
         self, place: Place, look: L, step: Place, top: float, promise: float
-    ) -> tuple[Place, L, float] | None:
-        scale = 1.0
+    ) -> tuple[Place, L, float, float] | None:
+        """The place that halving a step leads to, the look and height there, and its scale."""
+        scale, rounding = 1.0, _ROUNDING * (1.0 + abs(top))
         for _ in range(_HALVINGS):
             there = place[0] + scale * step[0], place[1] + scale * step[1]
             found = self.landscape.look(there, (place, look))
             reached = height(there[0], found)
             if reached >= top + _ARMIJO * scale * promise:
-                return there, found, reached
-            if promise < 1e-12 * (1.0 + abs(top)) and reached > top - 1e-9:
-                return there, found, reached  # the change is below rounding
+                return there, found, reached, scale
+            if promise < rounding and reached > top - max(rounding, 1e-9):
+                return there, found, reached, scale  # the change is below rounding
             scale *= 0.5
         return None

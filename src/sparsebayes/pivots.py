@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpstrf
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,7 @@ PROMISING = 0.8
 _PROBE = 400  # most points that are probed,
 _SPARING = 10  # and how many there are for each of them
 _BATCH = 128  # points that pivots are sought among at a time
-_GRADED = 0.01  # smallest pivot, as a share of the largest r left
+_GRADED = 1e-4  # smallest pivot, as a share of the largest r left
 _CHECKED = 64  # points of which all products are compared with the kernel at the end
 _WRONG = 1e-12  # difference beyond which the factors are given up
 
@@ -89,30 +90,39 @@ def pivoted_factor(
     """
     n = int(points.shape[0])
     rng = np.random.RandomState(0)
-    probe = points[np.random.RandomState(0).choice(n, n_probed(n), replace=False)]
-    if pivots_of(kernel(probe, probe), tol).size > min(max_rank, PROMISING * len(probe)):
+    some = np.random.RandomState(0).choice(n, n_probed(n), replace=False)
+    own, V = _cholesky(kernel(points[some], points[some]), tol)
+    if own.size > min(max_rank, PROMISING * some.size):
         return None
+    clear = int(np.count_nonzero(V.diagonal() ** 2 > _GRADED))  # they are in falling order
+    own, V = own[:clear], V[:clear, :clear]
     pivots = np.empty(0, dtype=np.intp)
     A, U = np.empty((0, n)), np.empty((0, 0))
     left = np.ones(n)
-    while (largest := float(left.max())) > tol:
+    while True:
+        if not own.size or pivots.size + own.size > max_rank:
+            return None
+        added = some[own]
+        shared = A[:, added]
+        values = kernel(points[added], points)
+        if pivots.size:
+            values -= shared.T @ A
+        # V^-T values, in place, as the transpose of values' V^-1
+        fresh = dtrsm(1.0, V, np.ascontiguousarray(values).T, side=1, overwrite_b=1).T
+        U = np.block([[U, shared], [np.zeros((own.size, pivots.size)), V]])
+        A = np.concatenate([A, fresh])
+        pivots = np.concatenate([pivots, added])
+        left -= np.einsum("ij,ij->j", fresh, fresh)
+        left[pivots] = 0.0
+        largest = float(left.max())
+        if largest <= tol:
+            break
         # Pivots far smaller than what is left elsewhere would magnify rounding there.
         least = max(_GRADED * largest, tol)
         some = np.flatnonzero(left > least)
         if some.size > _BATCH:
             some = rng.choice(some, _BATCH, replace=False)
         own, V = _cholesky(kernel(points[some], points[some]) - A[:, some].T @ A[:, some], least)
-        if not own.size or pivots.size + own.size > max_rank:
-            return None
-        added = some[own]
-        shared = A[:, added]
-        values = kernel(points, points[added]).T - shared.T @ A
-        fresh = np.asarray(solve_triangular(V, values, trans="T", check_finite=False))
-        U = np.block([[U, shared], [np.zeros((own.size, pivots.size)), V]])
-        A = np.concatenate([A, fresh])
-        pivots = np.concatenate([pivots, added])
-        left -= np.einsum("ij,ij->j", fresh, fresh)
-        left[pivots] = 0.0
     tested = rng.choice(n, min(_CHECKED, n), replace=False)
     wrong = np.abs(A[:, tested].T @ A[:, tested] - kernel(points[tested], points[tested])).max()
     return Factor(pivots, U, A) if wrong <= _WRONG else None

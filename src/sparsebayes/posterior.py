@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sparsebayes.dictionaries import Atoms, atoms_from_spec
 from sparsebayes.dictionaries._products import blocks, columns_of, products_at
-from sparsebayes.dictionaries._protocol import Products, is_sparse, of_unit_norm
+from sparsebayes.dictionaries._protocol import Products, evaluate_into, of_unit_norm
+from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.operator_design import has_products, sums_of_atoms
 
@@ -19,9 +20,10 @@ FloatArray = NDArray[np.float64]
 
 __all__ = ["Posterior"]
 
-_BLOCK_CELLS = 2**18  # entries evaluated at a time when predicting: two megabytes
+_BLOCK_CELLS = 2**17  # entries evaluated at a time when predicting: one megabyte
 _FAST_CELLS = 2**23  # the same where few rows take a transform as long as all of them
 _LARGE_CENTER = 1e3  # in units of the norm: a sum of atoms as given would lose digits
+_TINY_NORM = 1e-100  # below, weights of atoms as given may overflow
 _ARRAYS = ("norm", "center", "mean", "root", "prior_variance", "offset")
 _SCALARS = ("offset_variance", "noise_variance", "scale")
 
@@ -115,16 +117,23 @@ class Posterior:
         rows : slice
             Which rows of X.
         U : ndarray of shape (k, m)
-            Atoms there.
+            Atoms there, until the next block takes their place.
         """
+        for rows, U in self._evaluated(X):
+            yield rows, of_unit_norm(U, self.center, self.norm, out=U)
+
+    def _evaluated(self, X: Any) -> Iterator[tuple[slice, FloatArray]]:
+        """Rows, and the atoms as given there, in an array that the next block overwrites."""
         n, m = int(X.shape[0]), len(self.norm)
         cells = _FAST_CELLS if has_products(self.atoms) else _BLOCK_CELLS
         step = max(1, cells // m) if m else max(n, 1)
+        buffer = np.empty((min(step, n), m))
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
-            U: Any = self.atoms.evaluate(X[rows]) if m else np.empty((n, 0))
-            U = U.toarray() if is_sparse(U) else np.asarray(U)
-            yield rows, of_unit_norm(U, self.center, self.norm)
+            out = buffer[: rows.stop - start]
+            if m:
+                evaluate_into(self.atoms, X[rows], out)
+            yield rows, out
 
     def _sums(self, X: Any, weights: FloatArray) -> FloatArray:
         """Sums of centered atoms of unit norm at the rows of X, shapes (m, k) to (n, k)."""
@@ -134,9 +143,22 @@ class Posterior:
             given = sums_of_atoms(self.atoms, X, np.ascontiguousarray(own.T))
             return np.asarray(given.T - self.center @ own)
         sums = np.empty((int(X.shape[0]), weights.shape[1]))
-        for rows, U in self.unit_atoms(X):
-            sums[rows] = U @ weights
+        if not self._as_given:
+            for rows, U in self.unit_atoms(X):
+                np.matmul(U, weights, out=sums[rows])
+            return sums
+        own = weights / self.norm[:, None]
+        for rows, K in self._evaluated(X):
+            np.matmul(K, own, out=sums[rows])
+        sums -= self.center @ own
         return sums
+
+    @property
+    def _as_given(self) -> bool:
+        """Whether sums of atoms as given neither overflow nor lose digits: two passes less."""
+        if not isinstance(self.atoms, KernelAtoms) or not self.atoms.is_bounded:
+            return False
+        return bool((self.norm > np.maximum(np.abs(self.center), _TINY_NORM)).all())
 
     def _uncorrelated(self, products: Products) -> FloatArray:
         """Variance of the sum of atoms whose weights are uncorrelated, at n rows: shape (n,)."""
@@ -162,7 +184,10 @@ class Posterior:
         ndarray of shape (n,) or (n, T)
             Posterior mean.
         """
-        mean = self._sums(X, self.mean)
+        return self._finished(self._sums(X, self.mean))
+
+    def _finished(self, mean: FloatArray) -> FloatArray:
+        """Sums of atoms, (n, T), in the units of the targets; in place."""
         mean *= self.scale
         mean += self.offset
         return self.shaped(mean)
@@ -189,13 +214,18 @@ class Posterior:
         if products is not None:
             std[:] = self.scale * np.sqrt(floor + self._uncorrelated(products))[:, None]
             return self.predict(X), self.shaped(std)
-        mean = np.empty((n, n_targets))
-        for rows, U in self.unit_atoms(X):
-            mean[rows] = self.offset + self.scale * (U @ self.mean)
-            half = self.through_root(U)
-            variance = floor + np.einsum("ij,ij->i", half, half)
-            std[rows] = (self.scale * np.sqrt(variance))[:, None]
-        return self.shaped(mean), self.shaped(std)
+        mean, given = np.empty((n, n_targets)), self._as_given
+        own = self.mean / self.norm[:, None] if given else self.mean
+        for rows, K in self._evaluated(X):
+            if given:
+                np.matmul(K, own, out=mean[rows])
+            U = of_unit_norm(K, self.center, self.norm, out=K)
+            if not given:
+                np.matmul(U, own, out=mean[rows])
+            std[rows] = (self.scale * _length(self.through_root(U), floor))[:, None]
+        if given:
+            mean -= self.center @ own
+        return self._finished(mean), self.shaped(std)
 
     def contribution(self, X: Any, chosen: NDArray[np.bool_]) -> FloatArray:
         """What some of the atoms, centered as they are, add to the mean at the rows of X.
@@ -337,3 +367,16 @@ class Posterior:
         if "evidence" in spec:
             fields["evidence"] = Evidence.from_spec(spec["evidence"])
         return cls(atoms, single=single, **fields)
+
+
+def _length(rows: FloatArray, more: float) -> FloatArray:
+    """Root of each row's sum of squares and of `more`, shapes (n, m) to (n,)."""
+    with np.errstate(over="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    length: FloatArray = np.sqrt(more + squares)
+    far = ~np.isfinite(squares)
+    if far.any():
+        unit = np.abs(rows[far]).max(axis=1)
+        inside = np.square(rows[far] / unit[:, None]).sum(axis=1)
+        length[far] = unit * np.sqrt(inside + more / unit / unit)
+    return length

@@ -4,7 +4,6 @@ Nothing here is as long as the data. A mode is kept as weights and intercepts; t
 is found again, row by row, by whatever pass needs it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,10 +13,13 @@ from numpy.typing import NDArray
 from sparsebayes.active_quadratic import log_offset_at, total_pull
 from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.engine import Breakdown
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
 from sparsebayes.likelihoods import Likelihood
-from sparsebayes.mode_search import Normal, Place, highest
+from sparsebayes.mode_search import Normal
+from sparsebayes.row_correction import Correction
+from sparsebayes.row_landscape import RowLandscape, RowMode
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Looks, LookSums, Screens, ScreenSums
@@ -27,7 +29,7 @@ from sparsebayes.rows.summary import gather
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["RowLatent", "RowLatentQuadratic", "RowMode"]
+__all__ = ["RowLatent", "RowLatentQuadratic"]
 
 _VALUE = 40  # multiplications that an atom at a row costs
 _CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm
@@ -36,21 +38,6 @@ _WHOLE = 512  # columns up to which all of G is summed in the pass that finds ev
 _CANCELLATION = 1e-4
 _NO_CURVATURE = 1e-300
 _CONSTANT = (8 * float(np.finfo(float).eps)) ** 2  # of its square: what is left of a constant atom
-
-
-class RowMode(NamedTuple):
-    """The maximum of the posterior of the weights, at given variances."""
-
-    columns: IndexArray  # (m,)
-    w: FloatArray  # (m,) weights of atoms as given
-    c: FloatArray  # (K,) intercepts
-    penalty: float  # sum of w^2 / (2 v)
-    sums: LookSums  # there, of these columns
-
-    @property
-    def log_likelihood(self) -> float:
-        """Log likelihood at the mode."""
-        return self.sums.value
 
 
 @dataclass(frozen=True)
@@ -77,6 +64,8 @@ class RowLatent:
         How many of them have target 0, 1, ..., where targets are classes.
     span : Span or None, default=None
         The atoms as sums of a few, which are then all that is evaluated where that pays.
+    correction : Correction or None, default=None
+        What sums over other rows have beyond those over these, which are a sample of them.
 
     Examples
     --------
@@ -102,6 +91,7 @@ class RowLatent:
     n_rows: int
     counts: FloatArray | None = None
     span: Span | None = None
+    correction: Correction | None = None
 
     def __post_init__(self) -> None:
         if not self.center:
@@ -121,7 +111,38 @@ class RowLatent:
         """The same rows with some of the atoms."""
         span = None if self.span is None else self.span.restrict(atoms)
         few, reference = self.atoms.restrict(atoms), self.reference[atoms]
-        return replace(self, atoms=few, reference=reference, span=span)
+        correction = None if self.correction is None else self.correction.restrict(atoms)
+        return replace(self, atoms=few, reference=reference, span=span, correction=correction)
+
+    def resembled(
+        self, quad: "RowLatentQuadratic", atoms: IndexArray, sample: Rows
+    ) -> "RowLatent | None":
+        """A sample of the rows that stands for all of them around a mode, with some of the atoms.
+
+        Parameters
+        ----------
+        quad : RowLatentQuadratic
+            An expansion over all rows.
+        atoms : ndarray of int
+            Atoms of it, ascending; those of the mode are among them.
+        sample : Rows
+            Some of the rows, with weights by which they stand for all.
+
+        Returns
+        -------
+        RowLatent or None
+            None where there are too many atoms for their products to be known.
+        """
+        if atoms.size * self.K > _WHOLE:
+            return None
+        place, everything = quad.sums_of(atoms)
+        few, reference = quad.atoms.restrict(atoms), quad.reference[atoms]
+        every = np.arange(atoms.size * self.K)
+        own = sample.fold(Looks(few, reference, self.likelihood, place, every))
+        correction = Correction.between(place, atoms.size, everything, own)
+        return replace(
+            self, rows=sample, atoms=few, reference=reference, span=None, correction=correction
+        )
 
     def draw(self, rng: np.random.RandomState) -> Chosen | ByKind | None:
         """Rows drawn at random, more of rare classes; None where there are not too many."""
@@ -138,89 +159,13 @@ class RowLatent:
         design = make_design(self.atoms, X, memory)
         return Latent(design, t, weights, self.likelihood, self.center, self.shared)
 
-    def landscape(self, columns: IndexArray, v: FloatArray) -> "_RowLandscape":
+    def landscape(self, columns: IndexArray, v: FloatArray) -> RowLandscape:
         """The log likelihood as a function of the weights of some columns."""
-        return _RowLandscape(self, columns, v)
+        return RowLandscape(self, columns, v)
 
     def quadratic(self, mode: RowMode, alone: bool = False) -> "RowLatentQuadratic":
         """Expand the likelihood around a mode, over all atoms."""
         return RowLatentQuadratic(self, mode, alone)
-
-
-class _RowLandscape:
-    """The landscape of rows: a look is a pass over them, with the active atoms alone."""
-
-    def __init__(self, latent: RowLatent, columns: IndexArray, v: FloatArray) -> None:
-        K = latent.K
-        self.latent, self.columns, self.center = latent, columns, latent.center
-        self.root, self.k = np.sqrt(v), columns % K
-        atoms, which = np.unique(columns // K, return_inverse=True)
-        self.few, self.reference = latent.atoms.restrict(atoms), latent.reference[atoms]
-        self.mean = self.reference[which]
-        self.local = which * K + self.k  # the same columns, among these atoms alone
-
-    def first(
-        self, places: list[Place], near: Callable[[Place, "_RowLook"], bool]
-    ) -> tuple[int, "_RowLook"]:
-        """The highest of some places: all in one pass, if it is the second, as it should be."""
-        guess = min(1, len(places) - 1)
-        others = [place for i, place in enumerate(places) if i != guess]
-        look = self._look(places[guess], tuple(self._functions(place) for place in others))
-        values = list(look.sums.elsewhere)
-        values.insert(guess, look.value)
-        heights = [value - 0.5 * float(z @ z) for value, (z, _) in zip(values, places, strict=True)]
-        best = highest(heights)
-        return best, look if best == guess else self._look(places[best])
-
-    def look(self, place: Place, before: "tuple[Place, _RowLook] | None" = None) -> "_RowLook":
-        return self._look(place, (), None if before is None else self._functions(before[0]))
-
-    def _look(
-        self, place: Place, others: tuple[Functions, ...] = (), before: Functions | None = None
-    ) -> "_RowLook":
-        functions, likelihood = self._functions(place), self.latent.likelihood
-        statistic = Looks(
-            self.few, self.reference, likelihood, functions, self.local, others, before
-        )
-        return _RowLook(self.latent.rows.fold(statistic), self.root)
-
-    def _functions(self, place: Place) -> Functions:
-        z, c = place
-        return Functions.of(self.local, z * self.root, c)
-
-    def mode(self, w: FloatArray, place: Place, look: "_RowLook") -> RowMode:
-        z, c = place
-        return RowMode(self.columns, w, c, 0.5 * float(z @ z), look.sums)
-
-
-class _RowLook(NamedTuple):
-    """A look at rows."""
-
-    sums: LookSums
-    root: FloatArray
-
-    @property
-    def value(self) -> float:
-        """Log likelihood."""
-        return self.sums.value
-
-    @property
-    def moved(self) -> float:
-        """Largest change of a latent function since the look before."""
-        return self.sums.moved
-
-    @property
-    def peak(self) -> float:
-        """Largest absolute value of a latent function."""
-        return self.sums.peak
-
-    def normal(self) -> Normal:
-        """Sums of first and second derivatives."""
-        sums, root = self.sums, self.root
-        gram = sums.gram * root
-        gram *= root[:, None]
-        cross = sums.cross * root[:, None]
-        return Normal(sums.gradient * root, sums.pull, gram, cross, sums.C[None])
 
 
 class _Found(NamedTuple):
@@ -252,7 +197,7 @@ class RowLatentQuadratic(LatentColumns):
 
     def __init__(self, latent: RowLatent, mode: RowMode, alone: bool = False) -> None:
         self.rows, self.atoms, self.likelihood = latent.rows, latent.atoms, latent.likelihood
-        self.mode, self.reference = mode, latent.reference
+        self.mode, self.reference, self.correction = mode, latent.reference, latent.correction
         self.span: Span | None = None
         center, shared, n = latent.center, latent.shared, latent.n_rows
         sums = mode.sums
@@ -268,10 +213,14 @@ class RowLatentQuadratic(LatentColumns):
             spanned = self._spanned(latent.span, shared)
             found = spanned or self._summed(shared)
             moments, lossy = self._moments(found, intercepts, total, n, center)
+            if lossy and self.correction is not None:
+                raise Breakdown  # the correction is of atoms less this reference
             if lossy:
                 self.reference, self.span = moments.mean, None
                 found = self._summed(shared)
                 moments, _ = self._moments(found, intercepts, total, n, center)
+        if self.correction is not None and (moments.blocks.diagonal(axis1=1, axis2=2) < 0).any():
+            raise Breakdown  # so far from where it holds that it leaves no curvature
         super().__init__(moments, center, shared, log_offset)
         self._shift = found.cross.reshape(-1, self.K)
         if found.columns.size:
@@ -300,7 +249,7 @@ class RowLatentQuadratic(LatentColumns):
         if (wrong > _CONFIRMED * root * root[:, None]).any():
             self.reference = before
             return None
-        self.span, self._few, M = span, sums.gram, self.atoms.size
+        self.span, self._few, M = span, sums, self.atoms.size
         drawn = sums.gram @ weights.ravel() + sums.cross @ functions.c + sums.gradient
         return _Found(
             np.tensordot(span.T, sums.cross.reshape(-1, K, K), (0, 0)),
@@ -339,7 +288,40 @@ class RowLatentQuadratic(LatentColumns):
         few = self.atoms if needed.size == self.atoms.size else self.atoms.restrict(needed)
         here = replace(functions, atoms=np.searchsorted(needed, functions.atoms))
         local = np.searchsorted(needed, columns // K) * K + columns % K
-        return self.rows.fold(Looks(few, self.reference[needed], self.likelihood, here, local))
+        sums = self.rows.fold(Looks(few, self.reference[needed], self.likelihood, here, local))
+        if self.correction is not None:
+            sums = self.correction.applied(sums, functions, columns)
+        return sums
+
+    def sums_of(self, atoms: IndexArray) -> tuple[Functions, LookSums]:
+        """Sums at the mode, of all columns of some atoms with each other.
+
+        Parameters
+        ----------
+        atoms : ndarray of int
+            The atoms, ascending; those of the mode are among them.
+
+        Returns
+        -------
+        place : Functions
+            The latent functions at the mode, of these atoms.
+        sums : LookSums
+            The sums: one pass over the rows, or none where atoms are sums of a few.
+        """
+        K, functions = len(self.mode.c), self._functions()
+        place = replace(functions, atoms=np.searchsorted(atoms, functions.atoms))
+        columns = (atoms[:, None] * K + np.arange(K)).ravel()
+        if self.span is None:
+            return place, self._look(atoms, columns)
+        T = self.span.T[:, atoms]
+        sums = replace(
+            self._few,
+            value=self.mode.sums.value,
+            gradient=(T.T @ self._few.gradient.reshape(-1, K)).ravel(),
+            cross=np.tensordot(T, self._few.cross.reshape(-1, K, K), (0, 0)).reshape(-1, K),
+            gram=self.span.between(self._few.gram, columns, K=K),
+        )
+        return place, sums
 
     def _dense(self, sums: LookSums, columns: IndexArray) -> _Found:
         """Sums of some columns, among which are those of the mode, with each other."""
@@ -392,14 +374,14 @@ class RowLatentQuadratic(LatentColumns):
     def _compute(self, fresh: IndexArray) -> FloatArray:
         if self.span is not None:
             every = np.arange(self.atoms.size * self.K)
-            return self._scaled(self.span.between(self._few, fresh, every, self.K), fresh)
+            return self._scaled(self.span.between(self._few.gram, fresh, every, self.K), fresh)
         return self._scaled(_flat(self._screen(fresh, False).columns), fresh)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         if not indices.size:
             return np.empty((0, 0))
         if self.span is not None:
-            gram = self.span.between(self._few, indices, K=self.K)
+            gram = self.span.between(self._few.gram, indices, K=self.K)
         else:
             gram = self._look(np.unique(self.atom(indices)), indices).gram
         shift, inverse = self._shift[indices], self._inverse_norm[indices]

@@ -7,6 +7,7 @@ the variance and the noise alone, smooth, and too poor in parameters to overfit;
 where the search for sparse models begins. A sample of rows and atoms tells as much.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,14 +115,11 @@ def first_theta(
         now = few.with_theta(parameters[n_parts + 1 :])
         every = np.arange(len(part))
         noise_var = float(np.exp(parameters[n_parts]))
-        try:
-            quad = _quadratic(now, X, targets)
-            v = np.exp(parameters[:n_parts])[part] * quad.norm**2
-            white = whiten(gram := quad.gram(every), v, noise_var)
-            state = State(every, v, noise_var, white, white.log_evidence)
-            of_theta = now.pullback(X, gaussian_gradient(quad, state, Flat(), targets.t))
-        except (Breakdown, OutOfRange):
-            return _WALL, np.zeros_like(parameters)
+        quad = _quadratic(now, X, targets)
+        v = np.exp(parameters[:n_parts])[part] * quad.norm**2
+        white = whiten(gram := quad.gram(every), v, noise_var)
+        state = State(every, v, noise_var, white, white.log_evidence)
+        of_theta = now.pullback(X, gaussian_gradient(quad, state, Flat(), targets.t))
         slopes = derivatives(gram, Flat(), v, Noise(noise_var, estimated, 0.0), white).gradient
         own = np.bincount(part, slopes[: len(part)], n_parts)
         rise = slopes[len(part) :] if estimated else np.zeros(1)
@@ -137,22 +135,55 @@ def first_theta(
     shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)
     narrow = np.where(np.arange(start.size) > n_parts, ranges[:, 1] + _INWARD[:, None], start)
     starts = np.clip(np.concatenate([start + shifts, narrow]), *ranges.T)
-    order = np.argsort([loss(one)[0] for one in starts], kind="stable").tolist()
+    order = np.argsort([_Guarded(loss)(one)[0] for one in starts], kind="stable").tolist()
     tries = order[:1]
     if len(few.theta) > _FEW:  # from the widest, inputs that matter come in one by one
         tries = list(dict.fromkeys([*order[:_TRIES], int(np.argmin(_SHIFTS))]))
-    found = [
-        minimize(
-            loss,
-            one,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(*ranges.T),
-            options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
+    found = []
+    for one in starts[tries]:
+        guarded = _Guarded(loss)
+        found.append(
+            minimize(
+                guarded,
+                one,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=Bounds(*ranges.T),
+                callback=guarded.accept,
+                options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
+            )
         )
-        for one in starts[tries]
-    ]
     return np.asarray(min(found, key=lambda end: float(end.fun)).x[n_parts + 1 :])
+
+
+class _Guarded:
+    """A loss with a slope, for a line search that may come to where float64 cannot tell.
+
+    There it is as much above the last point as it was to fall below it, and the search comes back
+    by about a quarter. From a wall of any height it would come back all the way, and end.
+    """
+
+    def __init__(self, loss: Callable[[FloatArray], tuple[float, FloatArray]]) -> None:
+        self.loss = loss
+        self.seen: tuple[FloatArray, float, FloatArray] | None = None
+        self.last: tuple[FloatArray, float, FloatArray] | None = None
+
+    def __call__(self, parameters: FloatArray) -> tuple[float, FloatArray]:
+        try:
+            value, slope = self.loss(parameters)
+        except (Breakdown, OutOfRange):
+            if self.last is None:
+                return _WALL, np.zeros_like(parameters)
+            place, value, slope = self.last
+            rise = float(np.abs(slope) @ np.abs(parameters - place))
+            return value + rise, np.zeros_like(parameters)
+        self.seen = parameters.copy(), value, slope
+        self.last = self.last or self.seen
+        return value, slope
+
+    def accept(self, xk: FloatArray) -> None:
+        """Go on from the point that was seen last: the search has taken it."""
+        self.last = self.seen
 
 
 def _quadratic(atoms: Any, X: Matrix, targets: Targets) -> DesignQuadratic:

@@ -18,7 +18,7 @@ from sparsebayes.dictionaries._kernel_parameters import (
     clustered,
     takes_gamma,
 )
-from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
+from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE, WITH_GAMMA
 
 __all__ = ["estimator_for"]
 
@@ -93,8 +93,8 @@ def _refuse_unused(arguments: argparse.Namespace) -> None:
 
 def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     """The inverse width, and standard deviations of features where they are in it."""
-    gamma = "scale" if arguments.gamma is None else arguments.gamma
     asked = arguments.standardize
+    gamma = _default_gamma(arguments, data) if arguments.gamma is None else arguments.gamma
     able = arguments.kernel in _BY_DIFFERENCES and not (
         gamma in (*LEARNED, *POOLED) or isinstance(gamma, list) or data.source is not None
     )
@@ -103,7 +103,7 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
             "--standardize is for tables in memory, the kernels rbf and laplacian, and a --gamma "
             "that is scale, auto or one number"
         )
-    each = isinstance(gamma, list) or gamma in (LEARNED[1], POOLED[1])
+    each = isinstance(gamma, list) or gamma == LEARNED[1]
     if asked is False or data.source is not None or each:
         return gamma, None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -111,18 +111,29 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
     if not (np.isfinite(scales).all() and (scales > 0).all()):
         return gamma, None
     ratio = float(scales.max() / scales.min())
-    if not (asked or (ratio > _UNEQUAL and gamma in ("scale", LEARNED[0], POOLED[0]))):
+    if not (asked or (ratio > _UNEQUAL and gamma in ("scale", LEARNED[0], *POOLED))):
         return gamma, None
     low, high = (data.features[int(find(scales))] for find in (np.argmin, np.argmax))
     seen = (
         f"scales of features differ by a factor of {ratio:.3g}, from {low!r} (standard deviation "
         f"{scales.min():.3g}) to {high!r} ({scales.max():.3g})"
     )
+    if gamma == POOLED[1]:
+        if arguments.gamma is None:
+            data.notes.append(
+                f"{seen}: each has its own gamma, found before the fit (--no-standardize has one "
+                "for all)"
+            )
+        return gamma, scales
     if not able:
-        data.notes.append(
-            f"{seen}: the kernel compares them as they are; --gamma pooled-ard finds a scale for "
-            "each before the fit, --gamma ard learns them with it"
+        scalable = checked_kernel(arguments.kernel) in WITH_GAMMA
+        advice = (
+            "--gamma pooled-ard finds a scale for each before the fit, --gamma ard learns them "
+            "with it"
+            if scalable  # other kernels have one for all features, or none
+            else "scale them before, or take another kernel"
         )
+        data.notes.append(f"{seen}: the kernel compares them as they are; {advice}")
         return gamma, None
     common = 1.0 / len(scales) if isinstance(gamma, str) else float(gamma)
     power = 1 if arguments.kernel in INVERSE_DISTANCE else 2
@@ -136,6 +147,14 @@ def _gamma(arguments: argparse.Namespace, data: Data) -> tuple[Any, Any]:
         else f"{seen}: standardized, each has its own gamma"
     )
     return widths.tolist(), scales
+
+
+def _default_gamma(arguments: argparse.Namespace, data: Data) -> str:
+    """Found before the fit, for each feature where a kernel can have that; not for classes."""
+    if data.classes or arguments.standardize or not takes_gamma(checked_kernel(arguments.kernel)):
+        return "scale"
+    several = len(data.features) > 1 and arguments.standardize is None
+    return POOLED[1 if several and arguments.kernel in _BY_DIFFERENCES else 0]
 
 
 def _centers(arguments: argparse.Namespace, data: Data, scales: Any) -> Any:

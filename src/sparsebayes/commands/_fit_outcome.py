@@ -103,7 +103,8 @@ def show_quality(
     if tested is None:
         text = "not defined, the target is constant," if score is None else f"{score:.4f}"
         found.line("fit", f"{kind} {text} on these rows", **{kind.lower(): score})
-        found.line("", "to judge it, hold rows out: --test 0.2", test=None)
+        option = "--test 0.2" if data.source is None else "--test-file FILE"
+        found.line("", f"to judge it, hold rows out: {option}", test=None)
         return
     assert data.test is not None
     n = len(data.test[0])

@@ -116,15 +116,17 @@ def add(commands: Any) -> None:
         type=numbers_or_word,
         help="inverse squared width of the kernel: a number, one for each feature (0.5,2), "
         "scale, auto, pooled (found before the fit), evidence (learned), or pooled-ard and ard, "
-        "the same for each feature, which tells the relevant ones (default: scale)",
+        "the same for each feature, which tells the relevant ones (default: pooled-ard for several "
+        "features, pooled for one or for kernels other than rbf and laplacian, scale for classes)",
     )
     model.add_argument("--degree", type=int, help="of the polynomial kernel (default: 3)")
     model.add_argument(
         "--standardize",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="give each feature its own width, by its standard deviation (default: if they differ "
-        "by more than 10)",
+        help="give each feature its own width, by its standard deviation (default: with --gamma "
+        "scale, as for classes, if they differ by more than 10); --no-standardize: one width for "
+        "all",
     )
     model.add_argument(
         "--centers",

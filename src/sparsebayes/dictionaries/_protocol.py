@@ -58,11 +58,19 @@ class OutOfRange(ValueError):
     """Values of atoms leave the range of float64: at these parameters there is nothing to fit."""
 
 
-def of_unit_norm(values: Floats, center: Floats, norm: Floats) -> Floats:
+def check_range(*right: np.bool_ | bool) -> None:
+    """Raise an error unless all that is predicted is as it should be, such as finite."""
+    if not all(right):
+        raise OutOfRange(
+            "predictions overflow on this X: it is too far from the data that were fitted"
+        )
+
+
+def of_unit_norm(values: Floats, center: Floats, norm: Floats, out: Floats | None = None) -> Floats:
     """Values of atoms (n, m), each less its center and divided by its norm, (m,) both."""
     try:
         with np.errstate(over="raise", invalid="raise"):
-            unit: Floats = values - center
+            unit: Floats = np.subtract(values, center, out=out)
             unit /= norm
     except FloatingPointError:
         raise OutOfRange(
@@ -202,6 +210,14 @@ def room(out: Floats | None, shape: tuple[int, int]) -> Floats:
         raise ValueError(
             f"out must be float64 of shape {shape}, but it is {out.dtype} of shape {out.shape}"
         )
+    return out
+
+
+def evaluate_into(atoms: Atoms, X: Matrix, out: Floats) -> Floats:
+    """`out` with all atoms at the rows of X, also of atoms that return an array of their own."""
+    values = atoms.evaluate(X, out=out)
+    if values is not out:
+        out[...] = values.toarray() if is_sparse(values) else values
     return out
 
 

@@ -156,9 +156,8 @@ def minus_squared_distance(
         U = np.empty((X.shape[0], X.shape[1] + 2))
         np.subtract(X, origin, out=U[:, 2:])
         U[:, 2:] *= root
-        U[:, 0] = -squared_norms(U[:, 2:])
+        np.negative(squared_norms(U[:, 2:]), out=U[:, 0])
         U[:, 1] = 1.0
-        U[:, 2:] *= 2.0
         return U
 
     def fill_product(U: Floats, V: Floats, out: Floats) -> None:
@@ -166,7 +165,7 @@ def minus_squared_distance(
         np.minimum(out, 0.0, out=out)
         finish(out)
 
-    right = np.column_stack((np.ones(len(V)), -norms, V))
+    right = np.column_stack((np.ones(len(V)), -norms, 2.0 * V))
     return Formula(augmented, right, fill_product, symmetric=True)
 
 

@@ -293,9 +293,23 @@ class KernelAtoms:
         if out.size == 0:
             return out
         sparse = is_sparse(X) or is_sparse(self.centers)
-        same = not sparse and (X is self.centers or np.array_equal(X, self.centers))
-        self._formula(sparse).evaluate(X, out, same=same)
+        self._formula(sparse).evaluate(X, out, same=self._at_centers(X))
         return out
+
+    def _at_centers(self, X: Matrix) -> bool:
+        """Whether the rows of X, dense, are the centers."""
+        if is_sparse(X) or is_sparse(self.centers):
+            return False
+        return X is self.centers or np.array_equal(X, self.centers)
+
+    def is_symmetric(self, X: Matrix) -> bool:
+        """Whether the values at X are a matrix that is its own transpose."""
+        return self._at_centers(X) and self._formula(sparse=False).symmetric
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether no value can be below zero or above one."""
+        return isinstance(self.kernel, str) and self.kernel in ("rbf", "laplacian")
 
     def has_unit_diagonal(self, X: Matrix) -> bool:
         """Whether the kernel is positive definite with K(x, x) = 1, and the inputs are dense."""

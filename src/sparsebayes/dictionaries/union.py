@@ -23,6 +23,7 @@ from sparsebayes.dictionaries._protocol import (
     Tunable,
     check_columns,
     checked_theta,
+    evaluate_into,
     is_dictionary,
     is_sparse,
     positions,
@@ -272,10 +273,10 @@ class UnionAtoms:
             if len(columns) == 0:
                 continue
             if (np.diff(columns) == 1).all():
-                part.evaluate(X, out=out[:, columns[0] : columns[-1] + 1])
+                evaluate_into(part, X, out[:, columns[0] : columns[-1] + 1])
             else:
                 block = np.empty((X.shape[0], len(columns)))
-                out[:, columns] = part.evaluate(X, out=block)
+                out[:, columns] = evaluate_into(part, X, block)
         return out
 
     def _mostly_sparse(self, X: Matrix) -> bool:

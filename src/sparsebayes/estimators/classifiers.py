@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from sparsebayes._kernel_report import feature_relevance, relevance_of
-from sparsebayes._labels import class_weights, plain, separated, shown
+from sparsebayes._labels import class_weights, plain, present, separated, shown
 from sparsebayes._latent import Inference
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
@@ -60,7 +60,7 @@ class _Classifier(ClassifierMixin, Streaming):
         check_settings(self)
         if self._reads_rows(X):
             return self._fit_rows(X, y, sample_weight)
-        dictionary, X, y = self._checked_pair(X, y)
+        dictionary, X, y = self._checked_pair(X, present(y))
         labels = plain(y)
         check_classification_targets(labels)
         classes, codes = separated(labels)

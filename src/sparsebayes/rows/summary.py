@@ -183,7 +183,7 @@ class Gathered(NamedTuple):
 
 @dataclass(frozen=True)
 class _Blocks:
-    blocks: list[Gathered]
+    blocks: list[tuple[int, Gathered]]  # positions of their first rows, and they
 
     def plus(self, other: Self) -> Self:
         self.blocks.extend(other.blocks)
@@ -191,7 +191,7 @@ class _Blocks:
 
 
 def _keep(block: Block) -> _Blocks:
-    return _Blocks([Gathered(block.X, block.y, block.weights)])
+    return _Blocks([(block.start, Gathered(block.X, block.y, block.weights))])
 
 
 def gather(rows: Rows, fraction: float = 1.0, seed: int = 0) -> Gathered:
@@ -222,8 +222,9 @@ def gather(rows: Rows, fraction: float = 1.0, seed: int = 0) -> Gathered:
     """
     if fraction < 1:
         rows = rows.mapped(Chosen(fraction, seed))
-    blocks = rows.fold(_keep).blocks
-    X, y, weights = zip(*blocks, strict=True)
+    # Workers merge the partitions that they have, which need not follow each other.
+    blocks = sorted(rows.fold(_keep).blocks, key=lambda pair: pair[0])
+    X, y, weights = zip(*(block for _, block in blocks), strict=True)
     all_ones = all(w is None for w in weights)
     known = [np.ones(len(t)) if w is None else w for t, w in zip(y, weights, strict=True)]
     return Gathered(

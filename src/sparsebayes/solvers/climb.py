@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
-from sparsebayes.hyperpriors import Flat, best_variance, gain
+from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
 from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise, newton
@@ -214,29 +214,46 @@ def additions(
     first = 0.0
     while True:
         s, q2 = _out_of_model(R, r, least, group)
-        v = best_variance(hyperprior, s, q2, noise_var, n_targets)
-        worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
-        worth[chosen] = 0.0  # where a prior lets no atom out, being in is worth something always
-        j = int(worth.argmax())
-        best = float(worth[j])
+        j, best, v = _best(hyperprior, s, q2, noise_var, n_targets, chosen)
         if best <= tol or best < _STALE * first:
             break
         first = first or best
         chosen.append(j)
-        variances.append(float(v[j]))
+        variances.append(v)
         entered = slice(j * group, (j + 1) * group)
         least[entered] = np.inf
         if group == 1:
-            column = R[:, j] * (v[j] / (1.0 + v[j] * s[j]))
+            column = R[:, j] * (v / (1.0 + v * s[j]))
             r -= column[:, None] * r[j]
             np.multiply(column[:, None], R[j], out=update)
             R -= update
         else:
-            inner = R[entered, entered] + np.eye(group) / v[j]
+            inner = R[entered, entered] + np.eye(group) / v
             share = np.linalg.solve(inner, R[entered])  # (K, k)
             r -= share.T @ r[entered]
             R -= R[:, entered] @ share
     return top[chosen], np.array(variances)
+
+
+def _best(
+    hyperprior: Hyperprior,
+    s: FloatArray,
+    q2: FloatArray,
+    noise_var: float,
+    n_targets: int,
+    chosen: list[int],
+) -> tuple[int, float, float]:
+    """The candidate that gains most, what it gains, and with which variance."""
+    if isinstance(hyperprior, Flat) and s.ndim == 1:  # a gain rises with q2 / s: one is enough
+        j = int((q2 / s).argmax())
+        v = best_variance(hyperprior, s[j : j + 1], q2[j : j + 1], noise_var, n_targets)
+        worth = gain(hyperprior, s[j : j + 1], q2[j : j + 1], v, noise_var, n_targets)
+        return j, float(worth[0]), float(v[0])
+    v = best_variance(hyperprior, s, q2, noise_var, n_targets)
+    worth = gain(hyperprior, s, q2, v, noise_var, n_targets)
+    worth[chosen] = 0.0  # where a prior lets no atom out, being in is worth something always
+    j = int(worth.argmax())
+    return j, float(worth[j]), float(v[j])
 
 
 def _out_of_model(

@@ -1,9 +1,9 @@
 """Exchange: leave an optimum that greedy growth ended in for a better one.
 
 All swaps of an active atom for another are scored exactly in one table. Where most active atoms
-have a neighbor that would do almost as well they slide there; where they have none, the atoms that
-would best replace them are brought in, all variances are raised, all compete under EM steps, and
-the result is kept if it is better.
+have a neighbor that would do almost as well they settle, in a mild competition with some of them,
+and slide; where they have none, the atoms that would best replace them are brought in, all
+variances are raised, all compete under EM steps, and the result is kept if it is better.
 """
 
 from typing import NamedTuple
@@ -27,18 +27,22 @@ from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, empty_state
 from sparsebayes.quadratic import Gram, Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
+from sparsebayes.solvers.neighborhood import replacing, within
 from sparsebayes.solvers.newton import Noise, uncoupled
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = [
+    "LARGE",
     "Exchange",
     "best_swaps",
     "exchange",
     "exchange_rounds",
     "is_better",
+    "is_smooth",
     "rearrange",
+    "settle",
     "swap_table",
     "swapped",
 ]
@@ -53,11 +57,22 @@ _COUPLING = 0.05  # squared posterior correlation up to which atoms may be swapp
 # raise of variances, cut of an estimated noise, whether it waits until the rest has converged
 _EXCHANGES = ((10.0, 0.5, True), (1e5, 1.0, True), (100.0, 1.0, False))
 _PARTNERS = 4  # replacements tried for each active atom
-_MILD = 10.0  # raise of variances where the landscape is smooth
-_NEIGHBORS = 2  # replacements tried there for each active atom
-_SETTLINGS = 2  # mild competitions where restarts say that time is no matter; else one
+_SETTLINGS = 2  # mild competitions where the landscape is smooth,
+_PROMISE = 0.5  # as long as each gains so many nats,
+_RIVALS = 5  # and replacements tried in them for each active atom
+_RAISED = 10.0  # factor on all variances in one more where restarts say that time is no matter,
+_NEIGHBORS = 2  # and replacements tried in it for each active atom
+LARGE = 1536  # atoms beyond which they are held among the neighbors of the model alone,
+_POOLS = 4  # up to so many times, each among those of what was found,
+_KEEN = 5.0  # as long as each gains so many nats,
+_NEAREST = 8  # which are so many for each active atom
+_COPY = 1.0 - 1e-12  # inner product with an atom from which another one is taken for a copy
 _CROWD = 800  # atoms that may compete in one exchange
-_EM_STEPS = 15  # steps of their competition
+_EM_STEPS = 15  # steps of their competition,
+_QUICK_STEPS = 8  # or of one that is mild
+_GONE = 1e-6, 0.1  # variance, relative to the noise, of an atom left with nothing
+_FASTEST = 10.0  # factor on a variance in one of the latter
+_TINY = 1e-12  # the least that an atom may take of its own prior
 _EM_STEP = 2e4, 0.06  # work of each: at least, and for each m^3
 _ROUNDS = 12  # most rounds of sliding or competing
 
@@ -70,6 +85,7 @@ class Exchange(NamedTuple):
     partners: int  # atoms brought in for each active one
     rough: float  # nats to converge to
     hold: bool = True  # whether an estimated noise waits until the rest has converged
+    mild: bool = False  # whether atoms compete in few quick steps
     phase: str = "exchange"
 
 
@@ -85,14 +101,12 @@ def exchange_rounds(run: Run, state: State, noise: Noise, rough: float) -> State
     if run.large:
         explained = state.objective - empty_state(run.problem, run.problem.power).objective
         worthwhile, patience = max(_WORTHWHILE, _RELATIVE * explained), 1
-    if state.active.size >= _MANY:
-        swaps = best_swaps(run.problem, state, run.screen(state))
-        if float(np.median(swaps.loss)) < _SMOOTH:
-            state = settle(run, state, noise, rough)
-            if state.active.size:
-                swaps = best_swaps(run.problem, state, run.screen(state))
-                state = slide(run, state, noise, rough, swaps, worthwhile)
-            return state
+    if is_smooth(run, state):
+        state = settle(run, state, noise, rough)
+        if state.active.size:
+            swaps = best_swaps(run.problem, state, run.screen(state))
+            state = slide(run, state, noise, rough, swaps, worthwhile)
+        return state
     failed = 0
     for turn in range(_ROUNDS):
         if failed == patience or run.exhausted:
@@ -105,6 +119,14 @@ def exchange_rounds(run: Run, state: State, noise: Noise, rough: float) -> State
                 failed = 0
             state = trial
     return state
+
+
+def is_smooth(run: Run, state: State) -> bool:
+    """Whether most active atoms, of many, have a neighbor that would do almost as well."""
+    if state.active.size < _MANY:
+        return False
+    swaps = best_swaps(run.problem, state, run.screen(state))
+    return float(np.median(swaps.loss)) < _SMOOTH
 
 
 class Swaps(NamedTuple):
@@ -171,14 +193,42 @@ def slide(
 
 
 def settle(run: Run, state: State, noise: Noise, rough: float) -> State:
-    """Compete mildly with the nearest neighbors: what sliding one by one would not find."""
-    for _ in range(_SETTLINGS if run.patient else 1):
+    """Compete mildly with the nearest neighbors: what sliding one by one would not find.
+
+    In a large dictionary among the neighbors of the model alone, which are few.
+    """
+    if run.problem.quad.size <= LARGE:
+        return _settled(run, state, noise, rough)
+
+    def search(near: State) -> State:
+        return _settled(run, climb(run, near, noise, rough, "near"), noise, rough)
+
+    for _ in range(_POOLS):
+        if run.exhausted or not state.active.size:
+            return state
+        pool = replacing(state, _scores(run.problem, state, run.screen(state)), _NEAREST)
+        before = state.objective
+        try:
+            state = within(run, state, pool, search)
+        except Breakdown:
+            break
+        if state.objective < before + _KEEN:
+            break
+    return climb(run, state, noise, rough, "settle")
+
+
+def _settled(run: Run, state: State, noise: Noise, rough: float) -> State:
+    mild = Exchange(1.0, 1.0, _RIVALS, rough, hold=False, mild=True, phase="settle")
+    longer = mild._replace(raised=_RAISED, partners=_NEIGHBORS, mild=False)
+    for how in [mild] * _SETTLINGS + [longer] * run.patient:
         if run.exhausted or not state.active.size:
             break
-        how = Exchange(_MILD, 1.0, _NEIGHBORS, rough, hold=False, phase="settle")
         trial = exchange(run, state, noise, how)
+        before = state
         if trial is not None and is_better(run.problem, trial, state):
             state = trial
+        if state.objective < before.objective + _PROMISE and not run.patient:
+            break
     return state
 
 
@@ -207,7 +257,7 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
     active = np.concatenate([state.active, extra])
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
-    active, v = rearrange(run, active, v, noise_var)
+    active, v = rearrange(run, active, v, noise_var, how.mild)
     trial = refresh(problem.quad, problem.hyperprior, active, v, noise_var)
     if noise.estimated and how.hold:
         held = Noise(noise_var, False, noise.floor)
@@ -216,17 +266,29 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
 
 
 def rearrange(
-    run: Run, active: IndexArray, v: FloatArray, noise_var: float
+    run: Run, active: IndexArray, v: FloatArray, noise_var: float, mild: bool = False
 ) -> tuple[IndexArray, FloatArray]:
-    """Let atoms share out what they explain in EM steps; those left with nothing go."""
+    """Let atoms share out what they explain in EM steps; those left with nothing go.
+
+    MacKay's steps, for a mild competition, lead to the same fixed points faster.
+    """
     problem = run.problem
     gram = problem.quad.gram(active)
-    run.iterations += _EM_STEPS
-    run.count(_EM_STEP, active.size**3, _EM_STEPS)
-    for _ in range(_EM_STEPS if active.size else 0):
+    steps = _QUICK_STEPS if mild else _EM_STEPS
+    run.iterations += steps
+    run.count(_EM_STEP, active.size**3, steps)
+    if mild:  # a copy of an atom would only share its weight with it
+        first = np.flatnonzero(~np.triu(np.abs(gram.G) > _COPY, 1).any(axis=0))
+        if first.size < active.size:
+            gram, v, active = gram.gram(first), v[first], active[first]
+    for _ in range(steps if active.size else 0):
         d, power = _spread(gram, v, noise_var)
-        v = v * (power / problem.n_targets + d)  # Tipping 2001, EM update: mu^2 + Sigma_jj
-        keep = np.flatnonzero(v > 1e-6 * noise_var)
+        power /= problem.n_targets
+        if mild:  # Tipping 2001, eq. 16: mu^2 / (1 - Sigma_jj / v_j)
+            v = v * np.minimum(power / np.maximum(1.0 - d, _TINY), _FASTEST)
+        else:  # Tipping 2001, EM update: mu^2 + Sigma_jj
+            v = v * (power + d)
+        keep = np.flatnonzero(v > _GONE[mild] * noise_var)
         if keep.size < v.size:
             gram, v, active = gram.gram(keep), v[keep], active[keep]
     return active, v
@@ -263,6 +325,12 @@ def swap_table(
     return S, Q2, usable
 
 
+def _scores(problem: Problem, state: State, statistics: Screen) -> FloatArray:
+    """q^2 / s of every atom in the place of each active one, -1 where it cannot stand there."""
+    S, Q2, usable = swap_table(problem, state, statistics)
+    return np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
+
+
 def replacements(
     problem: Problem, state: State, partners: int, statistics: Screen
 ) -> tuple[IndexArray, FloatArray]:
@@ -270,8 +338,7 @@ def replacements(
     quad = problem.quad
     if not state.active.size:  # several atoms may help where none does alone
         return _promising(quad, statistics, state.noise_var)
-    S, Q2, usable = swap_table(problem, state, statistics)
-    score = np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
+    score = _scores(problem, state, statistics)
     count = min(partners, quad.size)
     best = np.argpartition(-score, count - 1, axis=1)[:, :count]
     rows = np.repeat(np.arange(len(score)), count)

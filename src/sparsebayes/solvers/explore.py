@@ -13,7 +13,7 @@ from sparsebayes.engine import State, refresh
 from sparsebayes.problem import empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb
-from sparsebayes.solvers.exchange import exchange_rounds
+from sparsebayes.solvers.exchange import LARGE, exchange_rounds, is_smooth
 from sparsebayes.solvers.newton import Noise
 
 IndexArray = NDArray[np.intp]
@@ -51,7 +51,8 @@ def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState)
         run.problem = replace(run.problem, quad=quad)
         active = some[state.active]
         state = refresh(quad, run.problem.hyperprior, active, state.v, state.noise_var)
-        state = climb(run, state, noise, run.rough, "climb")
+        if quad.size <= LARGE or not is_smooth(run, state):
+            state = climb(run, state, noise, run.rough, "climb")
     return exchange_rounds(run, state, noise, run.rough)
 
 

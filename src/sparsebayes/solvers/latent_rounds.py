@@ -4,11 +4,12 @@ A round finds the mode with the active atoms, screens one subset of the dictiona
 the active atoms and the best candidates, and converges on these, mode and variances in turn. When
 no subset has anything to add to one and the same model, the certificate holds for all of them.
 
-A round depends on nothing but the point it starts from. So a fit that is stopped after any round
-goes on from there as if nothing had happened.
+A round depends on nothing but the point it starts from and how many there were before. So a fit
+that is stopped after any round goes on from there as if nothing had happened.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from sparsebayes.engine import Breakdown, Screen, State
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
+from sparsebayes.solvers.convergence import converge
 from sparsebayes.solvers.expansion import (
     UNIT_NOISE,
     Expanded,
@@ -28,20 +30,23 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.relinearize import converge, exchanged
 from sparsebayes.solvers.rounds import combined, nearest
 from sparsebayes.solvers.settling import FARTHEST, Fit
+from sparsebayes.solvers.structure import exchanged
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+Resembled = Callable[[Expanded, IndexArray], LatentData[Any] | None]
 
-__all__ = ["Ended", "Screened", "closest", "solve"]
+__all__ = ["Ended", "Resembled", "Screened", "closest", "solve"]
 
 _POOL = 256, 8  # candidates of each kind, and partners of each active atom
 _COLUMNS = 512  # most columns that compete: their products are summed at every expansion
 _LOOSE = 0.01  # fraction of what a screen promises that may be left for the next one
 _ROUGH = 0.05  # nats left on the table before atoms are exchanged,
 _EXCHANGES = 4  # so often at most: products of all that compete are known, so it costs little
+_QUICK = 12  # screens of each subset after which what resembles the data is no longer trusted,
+_FALL = 0.5  # or as soon as it leads down by so many nats
 _SCREENS = 30  # of each subset, at most
 _IDLE = 2  # screens in a row after which nothing had moved
 
@@ -80,6 +85,7 @@ def solve(
     subset: int = 0,
     report: Report | None = None,
     keep: Callable[[Screened], None] | None = None,
+    resembled: Resembled | None = None,
 ) -> Ended:
     """Converge on all subsets of a dictionary.
 
@@ -99,7 +105,7 @@ def solve(
         Most Newton steps on the variances in all.
     near : ndarray of int or None, default=None
         Atoms with which the active ones converge before the first screen; None where the start is
-        a point that was screened before.
+        a point that was screened before, or where a screen costs no more than that.
     turn : int, default=0
         Screens of earlier calls.
     subset : int, default=0
@@ -108,19 +114,23 @@ def solve(
         Called with a `Progress` after every screen.
     keep : callable or None
         Called after every screen with what it has found.
+    resembled : callable or None
+        Makes, of an expansion and some of its atoms, data that cost little and resemble all data
+        with these atoms around its mode; None where there are none.
 
     Returns
     -------
     Ended
         Solution, the last screen and the atoms that are closest to entering.
     """
-    rounds = _Rounds(latent, hyperprior, subsets, tol, Fit(latent, hyperprior, max_iter, None))
+    fit = Fit(latent, hyperprior, max_iter, None)
+    rounds = _Rounds(latent, hyperprior, subsets, tol, fit, resembled)
     point, trace = start, list[Progress]()
     quiet: list[Certificate] = []  # of subsets that have nothing to add to this very point
     idle, status = 0, Status.CONVERGED
     subset %= len(subsets)  # with more memory there may be fewer of them
     if near is not None:
-        point = rounds.work(point, np.union1d(rounds.atoms_of(point), near), tol) or point
+        point = rounds.begin(point, np.union1d(rounds.atoms_of(point), near), tol) or point
     for _ in range(_SCREENS * len(subsets)):
         found = rounds.screen(point, subset, turn)
         turn = found.turn
@@ -143,7 +153,7 @@ def solve(
             break
         else:
             pool = np.union1d(rounds.atoms_of(found.point), rounds.close(found))
-            moved = rounds.work(found.point, pool, max(_LOOSE * gain, 0.5 * tol))
+            moved = rounds.onward(found, pool, max(_LOOSE * gain, 0.5 * tol))
             if moved is None:
                 status = Status.BREAKDOWN
                 break
@@ -192,6 +202,7 @@ class _Rounds:
     subsets: list[IndexArray]
     tol: float
     fit: Fit
+    resembled: Resembled | None
 
     @property
     def per_atom(self) -> int:
@@ -217,22 +228,68 @@ class _Rounds:
         chosen = closest(found.at.problem, found.at.state, self._statistics, self.latent.K)
         return found.atoms[chosen]
 
+    def onward(self, found: Screened, pool: IndexArray, tol: float) -> Point | None:
+        """Converge on a few atoms after a screen; None where float64 cannot."""
+        moved = None
+        if found.turn <= _QUICK * len(self.subsets):
+            moved = self._beside(found.at, found.atoms, pool, tol)
+        if moved is None or is_same(moved, found.point):
+            return self.work(found.point, pool, tol)
+        return moved
+
+    def begin(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
+        """Converge on a few atoms before the first screen; None where float64 cannot."""
+        moved = None
+        if self.resembled is not None and pool.size:
+            K = self.latent.K
+            here = renumbered(point, pool, self.per_atom, K)
+            with suppress(Breakdown):
+                at = expand(self.latent.restrict(pool), self.hyperprior, here)
+                moved = self._beside(at, pool, pool, tol)
+        return self.work(point, pool, tol) if moved is None else moved
+
+    def _beside(
+        self, at: Expanded, atoms: IndexArray, pool: IndexArray, tol: float
+    ) -> Point | None:
+        """Converge on data that resemble all data around an expansion; None where they do not."""
+        alike = None
+        if self.resembled is not None:
+            alike = self.resembled(at, np.searchsorted(atoms, pool))
+        if alike is None:
+            return None
+        self.fit.reach = FARTHEST  # a round depends on nothing that earlier ones have learned
+        K = self.latent.K
+        start = restored(at.point, atoms, self.per_atom, K)
+        try:
+            near = self._search(alike, renumbered(start, pool, self.per_atom, K), tol).point
+            here = restored(near, pool, self.per_atom, K)
+            active = self.atoms_of(here)
+            few = renumbered(here, active, self.per_atom, K)
+            end = expand(self.latent.restrict(active), self.hyperprior, few, alone=True)
+        except Breakdown:
+            return None
+        if end.state.objective < at.state.objective - _FALL:
+            return None
+        return restored(end.point, active, self.per_atom, K)
+
     def work(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
-        """Converge on a few atoms; None where float64 cannot."""
+        """Converge on a few atoms, looking at all data; None where float64 cannot."""
         if not pool.size:
             return point
-        self.fit.reach = FARTHEST  # a round depends on nothing but the point it starts from
+        self.fit.reach = FARTHEST
         few, K = self.latent.restrict(pool), self.latent.K
-        here = renumbered(point, pool, self.per_atom, K)
         try:
-            at = converge(self.fit, few, here, max(tol, _ROUGH), "work")
-            for _ in range(_EXCHANGES):
-                trial = exchanged(self.fit, few, at)
-                if trial is None:
-                    break
-                at = trial
-            if tol < _ROUGH:
-                at = converge(self.fit, few, at.point, tol, "work")
+            at = self._search(few, renumbered(point, pool, self.per_atom, K), tol)
         except Breakdown:
             return None
         return restored(at.point, pool, self.per_atom, K)
+
+    def _search(self, few: LatentData[Any], here: Point, tol: float) -> Expanded:
+        """Converge, and exchange atoms."""
+        at = converge(self.fit, few, here, max(tol, _ROUGH), "work")
+        for _ in range(_EXCHANGES):
+            trial = exchanged(self.fit, few, at)
+            if trial is None:
+                break
+            at = trial
+        return converge(self.fit, few, at.point, tol, "work") if tol < _ROUGH else at

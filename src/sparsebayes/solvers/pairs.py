@@ -5,7 +5,6 @@ the other, so that no single swap gains. All swaps of two among some atoms are s
 """
 
 from dataclasses import replace
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -122,49 +121,72 @@ def _worth(ratio: FloatArray) -> FloatArray:
 
 def _best_pair(pool: Run, state: State) -> _Pair:
     """The swap of two atoms that gains most, all variances held; one of them may stay."""
-    statistics, white, active = pool.screen(state), state.white, state.active
+    statistics, white, active, v = pool.screen(state), state.white, state.active, state.v
     X, r = statistics.X, statistics.Q[:, 0]
     R = pool.problem.quad.columns(np.arange(len(r))) - X.T @ X
     Y = inverse_factor(white).T @ X
     places = _bearable(pool, state)
     places[np.arange(active.size), active] = True
     who = [np.flatnonzero(place) for place in places]
+    # without both: R + V_J Sigma_JJ^-1 V_J', see `swap_table`; J are the pairs, all at once
+    i, j = np.triu_indices(active.size, 1)
+    own_i, own_j, own_ij = white.W[i, i], white.W[j, j], white.W[i, j]
+    det = own_i * own_j - own_ij**2
+    distinct = det > COLLINEAR * own_i * own_j  # else what either explains is lost in rounding
+    det = np.where(distinct, det, 1.0)[:, None]
+    share_i = (own_j[:, None] * Y[i] - own_ij[:, None] * Y[j]) / det  # (pairs, M)
+    share_j = (own_i[:, None] * Y[j] - own_ij[:, None] * Y[i]) / det
+    left = r + white.z[i] * share_i + white.z[j] * share_j
+    S = np.maximum(R.diagonal() + Y[i] * share_i + Y[j] * share_j, 0.0)
+    p, q = 1.0 + v[i, None] * S, 1.0 + v[j, None] * S  # of either, as the first and as the second
+    one = _Ones(p, np.sqrt(v[i, None] / p), left)
+    two = _Ones(q, np.sqrt(v[j, None] / q), left)
     best = _Pair(0.0, [], [])
-    for i, j in combinations(range(active.size), 2):
-        # without both: R + V_J Sigma_JJ^-1 V_J', see `swap_table`
-        pair, p, q = [i, j], who[i], who[j]
-        own_W = white.W[np.ix_(pair, pair)]
-        if 1.0 - own_W[0, 1] ** 2 / (own_W[0, 0] * own_W[1, 1]) <= COLLINEAR:
-            continue  # what either explains alone is lost in rounding
-        share = np.linalg.solve(own_W, Y[pair])
-        left = r + white.z[pair, 0] @ share
-        S = R.diagonal() + np.einsum("ij,ij->j", Y[pair], share)
-        shared = R[p[:, None], q] + Y[pair][:, p].T @ share[:, q]
-        one, two = _One(state.v[i], S[p], left[p]), _One(state.v[j], S[q], left[q])
-        gains = np.where(p[:, None] == q, -np.inf, _gains(one, two, shared))
-        own = gains[np.searchsorted(p, active[i]), np.searchsorted(q, active[j])]
-        row, column = divmod(int(gains.argmax()), q.size)
+    for k in np.flatnonzero(distinct).tolist():
+        a, b = int(i[k]), int(j[k])
+        first, second = who[a], who[b]
+        common = R.take(first, axis=0).take(second, axis=1)
+        common += np.outer(Y[a, first], share_i[k, second])
+        common += np.outer(Y[b, first], share_j[k, second])
+        gains = _gains(one.of(k, first), two.of(k, second), common)
+        gains[first[:, None] == second] = -np.inf
+        own = gains[np.searchsorted(first, active[a]), np.searchsorted(second, active[b])]
+        if not np.isfinite(own):
+            continue
+        row, column = divmod(int(gains.argmax()), second.size)
         gain = float(gains[row, column] - own)
         if gain > best.gain:
-            best = _Pair(gain, pair, [int(p[row]), int(q[column])])
+            best = _Pair(gain, [a, b], [int(first[row]), int(second[column])])
     return best
 
 
-class _One(NamedTuple):
-    """One of a pair: its variance, and statistics of the atoms that may be it."""
+class _Ones(NamedTuple):
+    """One of a pair: for atoms that may be it, 1 + v S, sqrt(v) over the root of that, and Q."""
 
-    v: float
-    S: FloatArray
+    p: FloatArray
+    scale: FloatArray
     Q: FloatArray
 
+    def of(self, pair: int, atoms: IndexArray) -> "_Ones":
+        """Some atoms in one pair."""
+        return _Ones(self.p[pair, atoms], self.scale[pair, atoms], self.Q[pair, atoms])
 
-def _gains(one: _One, two: _One, R: FloatArray) -> FloatArray:
-    """What two atoms gain together, with these variances; R is what they have in common."""
-    p, q = 1.0 + one.v * one.S[:, None], 1.0 + two.v * two.S
-    both = one.v * two.v
-    det = p * q - both * R * R
-    possible = det > COLLINEAR * p * q
-    det = np.where(possible, det, 1.0)
-    Q = one.Q[:, None]
-    explained = (one.v * Q * Q) * q + p * (two.v * two.Q**2) - (2.0 * both) * R * (Q * two.Q)
-    return np.where(possible, 0.5 * (explained / det - np.log(det)), -np.inf)
+
+def _gains(one: _Ones, two: _Ones, R: FloatArray) -> FloatArray:
+    """What two atoms gain together, with these variances; R is what they have in common.
+
+    Scaled to a unit diagonal the matrix of both is ((1, c), (c, 1)).
+    """
+    c = R * (one.scale[:, None] * two.scale)
+    y, z = one.scale * one.Q, two.scale * two.Q
+    det = 1.0 - c * c
+    collinear = det <= COLLINEAR
+    det[collinear] = 1.0
+    c *= (2.0 * y)[:, None] * z
+    explained = np.add.outer(y * y, z * z) - c
+    explained /= det
+    explained -= np.log(det)
+    explained -= np.add.outer(np.log(one.p), np.log(two.p))
+    explained *= 0.5
+    explained[collinear] = -np.inf
+    return explained

@@ -34,6 +34,7 @@ __all__ = ["FARTHEST", "Fit", "settle"]
 _STEPS = 5  # Newton steps on the variances between modes
 _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
+_IDLE = 1e-3  # nats for which an atom that leaves need not fade first
 _BESIDE = 0.1  # fraction of the nats left on the table by which an expansion may miss its mode
 _RETREATS = 8  # halvings of a step that falls
 _FALL = 0.1  # relative to its objective, by what a new expansion may lie below the last one
@@ -130,6 +131,7 @@ def settle(
     here = renumbered(point, atoms, per_atom, latent.K)
     if short:
         here = _balance(fit, few, _advance(fit, few, best, height, here), tol)
+    unwanted = np.empty(0, dtype=np.intp)
     for turn in range(0 if short else _TURNS):
         at = _advance(fit, few, best, height, here, fit.loose(tol))
         best, height = at.point, at.state.objective
@@ -137,8 +139,12 @@ def settle(
         here = at.moved(end)
         if end.objective - height < tol or fit.exhausted:
             break
+        before, unwanted = unwanted, np.setdiff1d(at.state.active, end.active)
         if turn >= _FULL_TURNS:
             here = inched(at, here, 1.0 / (1.0 + turn / _FULL_TURNS), 0.5)
+            if end.objective - height < _IDLE:  # two expansions agree: it need not fade on
+                stays = np.isin(here.active, np.intersect1d(before, unwanted), invert=True)
+                here = here._replace(active=here.active[stays], v=here.v[stays])
         elif fit.reach < FARTHEST:
             here = inched(at, here, fit.reach)
     return restored(here, atoms, per_atom, latent.K)

@@ -4,20 +4,20 @@
 2. Work: add the best few candidates one at a time, each given those before it, on their small Gram
    matrix; then Newton steps on all active variances (and the noise), deleting as they go.
 3. Exchange: greedy growth ends in one of many optima. Add to each active atom the atoms that
-   would best replace it, raise all variances, let them compete under EM steps, converge again, and
-   keep the result if it is better.
+   would best replace it, let them compete, converge again, and keep the result if it is better.
 
 The noise is held at a fraction of the targets' power until the model has grown: estimated from the
 start it would swallow the signal while the model is small.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
-from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh
+from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.problem import (
     Certificate,
     Problem,
@@ -31,8 +31,17 @@ from sparsebayes.problem import (
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.descend import descended
-from sparsebayes.solvers.exchange import Exchange, exchange, exchange_rounds, is_better
+from sparsebayes.solvers.exchange import (
+    LARGE,
+    Exchange,
+    exchange,
+    exchange_rounds,
+    is_better,
+    is_smooth,
+    settle,
+)
 from sparsebayes.solvers.explore import SAMPLE, explore, start_var
+from sparsebayes.solvers.neighborhood import entering, within
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.polish import polished
 from sparsebayes.solvers.relaxation import relaxed
@@ -136,9 +145,13 @@ def _restarts(
             trial = exchange(run, state, noise, how)
         if trial is None:
             continue
-        trial = climb(run, trial, noise, _FINE, "restart")
-        if is_better(run.problem, trial, state):
-            state = exchange_rounds(run, trial, noise, _FINE)
+        with suppress(Breakdown):  # that of a trial costs nothing else
+            if is_smooth(run, trial):
+                trial = settle(run, trial, noise, run.rough)
+            trial = climb(run, trial, noise, _FINE, "restart")
+            if is_better(run.problem, trial, state):
+                state = trial
+                state = exchange_rounds(run, trial, noise, _FINE)
     return state
 
 
@@ -174,7 +187,7 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     problem = run.problem
     previous = -np.inf
     while True:
-        if problem.quad.size > 4 * SAMPLE:
+        if problem.quad.size > LARGE:
             state = _nearby(run, state, noise, tol)
         state = creep(run, state, noise, tol)
         state = climb(run, state, noise, tol, "finish", stride)
@@ -204,26 +217,15 @@ def _nearby(run: Run, state: State, noise: Noise, tol: float) -> State:
     Late additions come one or two at a time, and the column of G that each needs in the whole
     dictionary costs as much as the Gram matrix of a few hundred atoms.
     """
-    whole = run.problem
     for _ in range(_POOLS):
-        statistics = run.screen(state)
-        resolved = statistics.S * state.noise_var > COLLINEAR * whole.quad.diag
-        ratio = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
-        ratio /= np.where(resolved, statistics.S, np.inf)
-        ratio[state.active] = np.inf
-        gains = statistics.gains.copy()
+        gains = run.screen(state).gains.copy()
         gains[state.active] = 0.0
         if run.exhausted or gains.max(initial=0.0) <= tol:
             break
-        size = min(_POOL + state.active.size, ratio.size)
-        pool = np.sort(np.argpartition(-ratio, size - 1)[:size])
-        run.problem = replace(whole, quad=whole.quad.gram(pool))
-        try:
-            start = replace(state, active=np.searchsorted(pool, state.active))
-            near = climb(run, start, noise, tol, "finish", stride)
-        finally:
-            run.problem = whole
-        state = replace(near, active=pool[near.active])
+        pool = entering(run, state, _POOL)
+        state = within(
+            run, state, pool, lambda near: climb(run, near, noise, tol, "finish", stride)
+        )
     return state
 
 
