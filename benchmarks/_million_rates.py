@@ -1,7 +1,8 @@
 """Passes over the data one by one, and more rows on more machines: ``benchmarks.million --rates``.
 
-A fit in blocks is watched: what each pass computes, how long it takes, how large its sum is. From
-these follows what the same passes cost for a billion rows on a hundred such machines.
+A fit in blocks is watched: what each pass computes, the CPU time it takes, how large its sum is.
+From these follows what the same passes cost for a billion rows on a hundred machines of such cores.
+Passes over rows that are kept in memory are the client's own: they move nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import Any
 
 from benchmarks._harness import Report
 from benchmarks._million_machines import draw, fit_own
-from sparsebayes.rows import Chosen, LocalRows
+from sparsebayes.rows import LocalRows
 
 ROWS = 10**6
 FAR_ROWS = 10**9
 MACHINES = 100
+CORES = 16  # of each
 PARTITION = 10**6  # rows
-MOST_SAMPLED = 10**6  # rows of a fit's second step, a tenth of them
+MOST_SAMPLED = 10**6  # rows of a fit's second step, a tenth of them, which are kept in memory
 FAN_IN = 8  # sums that one task merges
 SCHEDULING = 1e-3  # seconds for a task: assumed, five times what Dask documents for threads
 NETWORK = 1e9 / 8  # bytes a second of one machine: assumed, gigabit Ethernet
@@ -40,7 +42,7 @@ COLUMNS = {
     "": "",
     "passes": "d",
     "atoms": ".0f",
-    "wall s": ".2f",
+    "CPU s": ".2f",
     "% of all": ".0f",
     "us a row": ".2f",
     "bytes of a sum": ",.0f",
@@ -62,24 +64,25 @@ class Kind:
     seconds: list[float] = field(default_factory=list)
     atoms: list[int] = field(default_factory=list)
     size: list[int] = field(default_factory=list)
-    sampled: bool = False
+    kept: int | None = None  # rows in memory that it is over, where they are not all
 
 
 @contextlib.contextmanager
-def watched(kinds: dict[str, Kind]) -> Iterator[None]:
-    """Note every pass over local rows."""
+def watched(kinds: dict[str, Kind], n: int) -> Iterator[None]:
+    """Note every pass over local rows, n in all."""
     fold = LocalRows.fold
 
     def noted(self: LocalRows, statistic: Callable[..., Any], *merge: Any) -> Any:
-        begun = time.perf_counter()
+        begun = time.process_time()
         found = fold(self, statistic, *merge)
-        seconds = time.perf_counter() - begun
+        seconds = time.process_time() - begun
         name = getattr(statistic, "__name__", type(statistic).__name__)
         word = WORDS.get(name, name.strip("_").lower())
-        chosen = any(isinstance(step, Chosen) and step.fraction < 1 for step in self.steps)
-        if sampled := chosen and name != "_keep":
-            word += ", a tenth"
-        kind = kinds.setdefault(word, Kind(sampled=sampled))
+        rows = self.source.n_rows
+        is_kept = rows is not None and rows < n
+        if is_kept:
+            word += ", a tenth" if rows > 0.05 * n else ", sample"
+        kind = kinds.setdefault(word, Kind(kept=rows if is_kept else None))
         kind.seconds.append(seconds)
         atoms = getattr(statistic, "atoms", None)
         kind.atoms.append(0 if atoms is None else atoms.size)
@@ -99,21 +102,21 @@ def run(report: Report, args: argparse.Namespace, problems: list[str]) -> None:
     for problem in problems:
         X, y, _ = draw(problem, n, [0, 0])
         kinds: dict[str, Kind] = {}
-        begun = time.perf_counter()
-        with watched(kinds):
+        begun = time.process_time()
+        with watched(kinds, n):
             fit_own(problem, X, y)
-        whole = time.perf_counter() - begun
+        whole = time.process_time() - begun
         rows = [measured(name, kind, n, whole) for name, kind in kinds.items()]
-        between = whole - sum(row["wall s"] for row in rows)
+        between = whole - sum(row["CPU s"] for row in rows)
         share = 100 * between / whole
-        rows.append({"": "between passes", "wall s": between, "% of all": share})
-        rows.append({"": "the fit", "passes": sum_of(rows, "passes"), "wall s": whole})
+        rows.append({"": "between passes", "CPU s": between, "% of all": share})
+        rows.append({"": "the fit", "passes": sum_of(rows, "passes"), "CPU s": whole})
         report.show(f"{problem}, {n:,} rows: kinds of passes", rows, COLUMNS)
         far = [calculated(name, kind, n) for name, kind in kinds.items()]
         far.append({"": "between passes", "compute s": between})
         total = {key: sum_of(far, key) for key in FAR if key}
         far.append({"": "the fit"} | total)
-        title = f"{problem}, calculated: {FAR_ROWS:,} rows on {MACHINES} such machines"
+        title = f"{problem}, calculated: {FAR_ROWS:,} rows on {MACHINES} machines of {CORES} cores"
         report.show(title, far, FAR)
         seconds = sum(total[key] for key in ("compute s", "network s", "tasks s"))
         print(f"in all about {seconds:.0f} s")
@@ -129,7 +132,7 @@ def measured(name: str, kind: Kind, n: int, whole: float) -> dict[str, Any]:
         "": name,
         "passes": count,
         "atoms": sum(kind.atoms) / count,
-        "wall s": seconds,
+        "CPU s": seconds,
         "% of all": 100 * seconds / whole,
         "us a row": 1e6 * seconds / count / n,
         "bytes of a sum": sum(kind.size) / count,
@@ -142,17 +145,17 @@ def calculated(name: str, kind: Kind, n: int) -> dict[str, Any]:
     Leaves of the tree are on all machines alike, and a sum may travel at each of its levels; the
     root and the client wait for the last few.
     """
-    passes = len(kind.seconds)
-    grown = FAR_ROWS / n
-    if kind.sampled:
-        grown = min(FAR_ROWS / 10, MOST_SAMPLED) / min(n / 10, MOST_SAMPLED)
-    partitions = FAR_ROWS / PARTITION
-    edges = partitions * FAN_IN / (FAN_IN - 1)
+    passes, seconds = len(kind.seconds), sum(kind.seconds)
+    if kind.kept is not None:
+        # The client has as many cores as the others, but a sample is a single block.
+        more = MOST_SAMPLED / kind.kept / CORES if "tenth" in name else 1.0
+        return {"": name, "passes": passes, "compute s": seconds * more}
+    edges = FAR_ROWS / PARTITION * FAN_IN / (FAN_IN - 1)
     moved = sum(kind.size) * edges / MACHINES
     return {
         "": name,
         "passes": passes,
-        "compute s": sum(kind.seconds) * grown / MACHINES,
+        "compute s": seconds * FAR_ROWS / n / (MACHINES * CORES),
         "MB a machine": moved / 1e6,
         "network s": moved / NETWORK,
         "tasks s": passes * edges * SCHEDULING,

@@ -3,7 +3,9 @@
 Without an option: RVR(gamma="ard") beside scikit-learn's Gaussian process with an anisotropic RBF,
 an amplitude and a noise, all learned, on Friedman's problems and Boston. The error is printed
 twice: against the targets as observed, and against the truth, where the noise of the test rows no
-longer hides a difference. ``--why`` adds rows that take the difference apart.
+longer hides a difference. The other rows are widths that are found before the fit ("pooled-ard",
+and "pooled", the default), learned in one number, and not learned. ``--why`` adds rows that take
+the difference apart.
 
 ``--starts``: the optimum reached from ten random widths (see `_kernel_starts`).
 ``--default``: gamma="pooled" and "evidence" beside "scale" and cross-validation (see
@@ -30,7 +32,8 @@ from sparsebayes.predictive import Normal
 
 Array = NDArray[np.float64]
 
-GP, ARD, EVIDENCE, SCALE = "GP", "RVR, ard", "RVR, evidence", "RVR, scale"
+GP, ARD, POOLED_ARD = "GP", "RVR, ard", "RVR, pooled-ard"
+POOLED, EVIDENCE, SCALE = "RVR, pooled", "RVR, evidence", "RVR, scale"
 GP_WIDTHS, OWN_WIDTHS = "RVR, the GP's widths", "GP, the RVR's widths"
 PREDICTIONS = 5  # timings of a prediction; the least counts
 ROWS = 10_000  # predicted in each of them: test rows, again and again
@@ -77,6 +80,8 @@ def makers(data: Split) -> dict[str, Callable[[], Any]]:
     return {
         GP: lambda: gaussian_process(covariance(data.X.shape[1])),
         ARD: lambda: RVR(gamma="ard", random_state=0),
+        POOLED_ARD: lambda: RVR(gamma="pooled-ard", random_state=0),
+        POOLED: lambda: RVR(random_state=0),
         EVIDENCE: lambda: RVR(gamma="evidence", random_state=0),
         SCALE: lambda: RVR(gamma="scale", random_state=0),
     }

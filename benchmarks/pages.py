@@ -23,9 +23,10 @@ RUNS = {
     "comparison": ("comparison", "beside what people use today, on small problems"),
     "fast2003": ("fast2003", "time, evidence and error of regression as the rows grow"),
     "fast2003-classes": (
-        "fast2003 --classification --draws 5 --sizes 100 300 1000 2000",
+        "fast2003 --classification --draws 5",
         "time, evidence, error and log-loss of two classes as the rows grow",
     ),
+    "interpreter": ("interpreter", "what compiled Newton steps would bring"),
     "sparse": ("sparse", "few true columns of many, wide data, pure noise"),
     "predict": ("predict", "time and memory of predictions"),
     "deploy": ("deploy", "one prediction in Python, ONNX and C: time and size"),
@@ -44,7 +45,11 @@ RUNS = {
     "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
     "kernel-default": ("kernel_learning --default --draws 1", "which width is found unasked"),
     "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
-    "million": ("million", "many rows: time, memory and accuracy"),
+    "million": (
+        "million --only sparsebayes 'Nystroem + Ridge, batches' 'Nystroem + logistic' "
+        "'Nystroem + SGD, batches' LIBSVM",
+        "many rows: time, memory and accuracy",
+    ),
     "million-dask": ("million --dask", "many rows by local threads and by Dask"),
     "tipping2001-figures": ("reproduce.tipping2001 --figures", "Tipping 2001, figures 1 to 4"),
     "tipping2001-regression": (
@@ -52,8 +57,13 @@ RUNS = {
         "Tipping 2001, the table of regressions",
     ),
     "tipping2001-classification": (
-        "reproduce.tipping2001 --classification",
+        "reproduce.tipping2001 --classification --only pima banana breast-cancer titanic "
+        "waveform german image --every-width german",
         "Tipping 2001, the table of classifications",
+    ),
+    "tipping2001-usps": (
+        "reproduce.tipping2001 --classification --only usps",
+        "Tipping 2001, ten classes of digits",
     ),
     "srvm2007": ("reproduce.srvm2007", "Schmolck & Everson 2007, table 1 and BlocksSinc"),
 }

@@ -27,6 +27,16 @@ def main() -> None:
         "--quick", action="store_true", help="few draws, splits and widths, part of USPS"
     )
     parser.add_argument("--no-svm", action="store_true", help="leave out the SVMs measured here")
+    parser.add_argument(
+        "--every-width",
+        nargs="+",
+        metavar="NAME",
+        default=[],
+        choices=classification.DATASETS,
+        help="data sets of classes to test at every width, as a bound",
+    )
+    parser.add_argument("--solver", default="auto", help="solver of the classifications")
+    parser.add_argument("--restarts", type=int, default=0, help="their n_restarts")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="pictures of the figures there")
     args = parser.parse_args()
     chosen = [part for part in PARTS if getattr(args, part)] or list(PARTS)

@@ -9,7 +9,9 @@ The printed RMS error of 0.0053 cannot be one. Least squares that knows the func
 numbers, a + b sinc(x1) + c x2, errs by 0.1 sqrt(3 / 100) = 0.017 on average: its row is in the
 table, and the share of draws in which it stays below 0.0053. Nor does it fit the printed weight of
 0.102 for x2: that alone is an RMS error of 0.002 * 10 / sqrt 3 = 0.012. As a mean square it is
-possible, and as the RMS error of noise of 0.01: all readings are measured.
+possible, and as the RMS error of noise of 0.01: all readings are measured. What can be reached by
+who has to find the function is the row of a Gaussian process with a kernel at every point that is
+told the form, a smooth function of x1 plus a multiple of x2.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 
 from benchmarks._classification import Split, standard_error
@@ -31,11 +34,13 @@ from sparsebayes.dictionaries import Kernel, Linear
 Array = NDArray[np.float64]
 
 N, TEST, REACH, NOISE_STD = 100, 2000, 10.0, 0.1
+WIDE = 10.0  # prior variance of the constant and of the weight of x2 in the Gaussian process
 PRINTED = {"error": 0.0053, "functions": 8, "w x2": 0.102, "eta1": 997e-4, "eta2": 2e-4}
 EXTRA = ("x1", "x2", "x1^2", "x1 x2", "x2^2")  # positions 0 to 4 of the dictionary
 PLAIN, LEARNED = "RVR, one width by evidence", "inputs, products, learned scales: flat prior"
 PRICED = "the same, prior='auto' (ric)"
 ORACLE = "least squares of 1, sinc(x1), x2"
+PROCESS = "GP of x1, plus x2"
 
 COLUMNS = {
     "": "",
@@ -116,6 +121,27 @@ def oracle(data: Split) -> Array:
     return columns(data.X_test) @ np.linalg.lstsq(columns(data.X), data.y, rcond=None)[0]
 
 
+def process(data: Split) -> Array:
+    """Predictions of a Gaussian process of x1 plus a constant and a multiple of x2."""
+    t, shift = data.y, data.y.mean()
+
+    def covariance(X: Array, Z: Array, u: Array) -> Array:
+        smooth = np.exp(u[0] - np.exp(u[1]) * (X[:, :1] - Z[:, 0]) ** 2)
+        return np.asarray(smooth + WIDE * (1.0 + X[:, 1:] * Z[:, 1]))
+
+    def factor(u: Array) -> tuple[Array, Array]:
+        L = np.linalg.cholesky(covariance(data.X, data.X, u) + np.exp(u[2]) * np.eye(N))
+        return L, np.linalg.solve(L, t - shift)
+
+    def loss(u: Array) -> float:
+        L, z = factor(u)
+        return float(np.log(L.diagonal()).sum() + 0.5 * z @ z)
+
+    u = minimize(loss, np.log([0.1, 0.1, NOISE_STD**2]), method="Nelder-Mead").x
+    L, z = factor(u)
+    return np.asarray(shift + np.linalg.solve(L, covariance(data.X, data.X_test, u)).T @ z)
+
+
 def scales(model: Any) -> Array:
     """The kernel's learned scales, one per input."""
     return np.broadcast_to(np.asarray(model.gamma_), (2,))
@@ -166,17 +192,23 @@ def figure4(report: Report, draws: int, bench: Bench) -> Any:
     learned, shown = line(LEARNED, sets, bench)
     priced, _ = line(PRICED, sets, bench)
     known = error_line(ORACLE, [rms(oracle(data) - data.y_test) for data in sets])
+    told = error_line(PROCESS, [rms(process(data) - data.y_test) for data in sets])
     quiet, _ = line(LEARNED, [draw(seed, NOISE_STD / 10) for seed in range(draws)], bench)
     quiet[""] = "flat prior, noise of 0.01"
     paper = {"": "printed", "draws": 1, "RMS error": PRINTED["error"], "others": 0.0}
     paper |= {key: PRINTED[key] for key in ("functions", "w x2", "eta1", "eta2")} | {"noise": 0.101}
-    rows = [plain, learned, priced, known, quiet, paper]
+    rows = [plain, learned, priced, known, told, quiet, paper]
     report.show("Figure 4, tables 1 and 2: sinc(x1) + 0.1 x2", rows, COLUMNS)
     claim = "figure 4: the printed error of 0.0053"
     report.judge(
         f"{claim} as RMS (knowing the function but for three numbers: {known['RMS error']:.4f})",
         learned["RMS error"] <= PRINTED["error"],
         f"{learned['RMS error']:.4f} +- {learned['+-']:.4f}",
+    )
+    report.judge(
+        "figure 4: RMS error at most 1.2 that of a Gaussian process that is told the form",
+        learned["RMS error"] <= 1.2 * told["RMS error"],
+        f"{learned['RMS error']:.4f} beside {told['RMS error']:.4f}",
     )
     report.judge(
         f"{claim} as mean square",

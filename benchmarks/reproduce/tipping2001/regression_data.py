@@ -95,5 +95,5 @@ def splits(name: str, count: int = REPETITIONS) -> list[Split]:
 
 def widths(X: Array) -> list[float]:
     """Kernel widths r to choose from: a third to eleven times the root of the inputs' variance."""
-    grid = np.sqrt(X.var(axis=0).sum()) * 2.0 ** np.arange(-1.5, 3.6, 0.5)
+    grid = np.sqrt(X.var(axis=0).sum()) * 2.0 ** np.arange(-1.5, 3.6, 0.25)
     return [float(r) for r in grid]
