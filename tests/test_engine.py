@@ -7,7 +7,14 @@ from hypothesis import given
 import oracle
 from random_problems import cases, examples, priors
 from sparsebayes import SparseBayesRegressor
-from sparsebayes.engine import Breakdown, refresh, screen, whiten, without_self
+from sparsebayes.engine import (
+    Breakdown,
+    inverse_triangle,
+    refresh,
+    screen,
+    whiten,
+    without_self,
+)
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.quadratic import Gram
 
@@ -201,3 +208,13 @@ def test_predictive_moments_equal_the_definitions(center, n_targets):
         assert_equal(column, slow_std)
     evidence = oracle.log_evidence(rows, t, v, model.noise_variance_, center)
     assert_equal(model.log_marginal_likelihood_, evidence)
+
+
+@pytest.mark.parametrize("m", [0, 1, 47, 48, 49, 96, 131])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_triangle_is_inverted_whatever_its_size(m, order):
+    rng = np.random.RandomState(m)
+    L = np.array(np.tril(rng.standard_normal((m, m)), -1) / 8 + np.diag(rng.uniform(1, 9, m)))
+    inverse = inverse_triangle(np.asarray(L, order=order))
+    np.testing.assert_allclose(inverse @ L, np.eye(m), atol=1e-12)
+    assert not np.triu(inverse, 1).any()

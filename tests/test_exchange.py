@@ -7,13 +7,14 @@ from hypothesis import given
 from random_problems import examples, priors, random_case, seeds
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel
-from sparsebayes.engine import refresh
+from sparsebayes.engine import refresh, screen
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, empty_state
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import exchange
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.neighborhood import entering, within
+from sparsebayes.solvers.swaps import best_swaps, swap_table
 
 
 def started(problem):
@@ -32,6 +33,11 @@ def kernel_problem(n, width, seed, noise_var=None):
     return Problem(gram, Flat(), noise_var)
 
 
+def best_swaps_of(problem, state):
+    table = swap_table(problem, state, screen(problem.quad, problem.hyperprior, state))
+    return best_swaps(problem, state, table)
+
+
 @given(seed=seeds, prior=priors)
 @examples(60)
 def test_a_swap_costs_what_the_table_says(seed, prior):
@@ -40,7 +46,7 @@ def test_a_swap_costs_what_the_table_says(seed, prior):
         return
     problem = Problem(case.quad(), prior, case.noise)
     state = refresh(problem.quad, prior, case.active, case.v_a, case.noise)
-    swaps = exchange.best_swaps(problem, state)
+    swaps = best_swaps_of(problem, state)
     for k in range(case.active.size):
         others = np.delete(np.arange(case.active.size), k)
         active, v = case.active[others], case.v_a[others]
@@ -55,7 +61,7 @@ def test_the_partner_is_the_best_of_all():
     case = random_case(7, n=25, m=12)
     problem = Problem(case.quad(), Flat(), case.noise)
     state = refresh(problem.quad, Flat(), case.active, case.v_a, case.noise)
-    swaps = exchange.best_swaps(problem, state)
+    swaps = best_swaps_of(problem, state)
     outside = np.setdiff1d(np.flatnonzero(problem.quad.diag), case.active)
     for k in range(case.active.size):
         others = np.delete(np.arange(case.active.size), k)
@@ -89,9 +95,9 @@ def test_narrow_kernels_settle_and_slide_and_broad_ones_compete(width, noise_var
 
 def test_sliding_gains_where_neighbors_are_better():
     run, noise, state = started(kernel_problem(300, 1.5, seed=3, noise_var=0.01))
-    swaps = exchange.best_swaps(run.problem, state)
+    swaps = best_swaps_of(run.problem, state)
     assert swaps.loss.min() < -0.02
-    ended = exchange.slide(run, state, noise, 0.05, swaps, worthwhile=0.2)
+    ended = exchange.slide(run, state, noise, 0.05, worthwhile=0.2)
     assert ended.objective > state.objective - swaps.loss.min() - 0.02
 
 

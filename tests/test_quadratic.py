@@ -94,6 +94,27 @@ def test_a_column_seen_before_is_not_computed_again():
     np.testing.assert_array_equal(again[[2, 0]], first)
 
 
+def test_atoms_left_of_a_block_are_not_computed_again(monkeypatch):
+    rng = np.random.RandomState(0)
+    quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 30))), rng.standard_normal((9, 1)))
+    asked, compute = [], quad._block
+    monkeypatch.setattr(quad, "_block", lambda some: asked.append(some.tolist()) or compute(some))
+    crowd = np.array([3, 8, 1, 20, 5])
+    whole = quad.gram(crowd).G
+    left = whole[np.ix_([4, 1], [4, 1])].copy()
+    whole[:] = 0  # what is remembered is a copy
+    np.testing.assert_array_equal(quad.gram(crowd[[4, 1]]).G, left)
+    quad.columns(np.array([8]))
+    np.testing.assert_allclose(quad.gram(crowd[[4, 1]]).G, left, atol=1e-14)
+    assert asked == [crowd.tolist()]
+    quad.gram(np.array([5, 9]))  # another one beside those known: a new block, of both
+    assert asked == [crowd.tolist(), [5, 9]]
+    monkeypatch.setattr(quadratic, "_RECENT", 1)
+    quad.gram(np.array([2, 3]))
+    quad.gram(np.array([2, 3]))
+    assert asked[2:] == [[2, 3], [2, 3]]  # too large to be remembered
+
+
 def test_changing_what_was_returned_changes_nothing_kept():
     rng = np.random.RandomState(0)
     quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 5))), rng.standard_normal((9, 1)))

@@ -40,6 +40,7 @@ COLLINEAR = 1e-8
 EPS = float(np.finfo(float).eps)
 """Least that 1 - W_jj may be: W_jj may round to one."""
 
+_TRIANGLE = 48  # rows of a triangular matrix up to which LAPACK inverts it as fast as can be
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
 
@@ -246,10 +247,25 @@ def refresh(
 
 def inverse_factor(white: Whitened) -> FloatArray:
     """L^-1, shape (m, m)."""
-    if len(white.L) == 0:  # LAPACK complains of an empty matrix
-        return white.L
-    inverse, _ = dtrtri(white.L, lower=1)
-    return np.asarray(inverse)
+    return inverse_triangle(white.L)
+
+
+def inverse_triangle(L: FloatArray) -> FloatArray:
+    """Inverse of a lower triangular matrix, shape (m, m), with zeros above.
+
+    In blocks, for the speed of matrix products: LAPACK's own takes twice as long.
+    """
+    m = len(L)
+    if m <= _TRIANGLE:
+        return np.asarray(dtrtri(L, lower=1)[0]) if m else L  # LAPACK complains of an empty matrix
+    inverse = np.zeros((m, m), order="F")
+    for start in range(0, m, _TRIANGLE):
+        own = slice(start, min(start + _TRIANGLE, m))
+        block, _ = dtrtri(L[own, own], lower=1)
+        inverse[own, own] = block
+        if start:
+            inverse[own, :start] = -block @ (L[own, :start] @ inverse[:start, :start])
+    return inverse
 
 
 def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray]:

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
+_RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
 
 
 class Quadratic(Protocol):
@@ -256,6 +257,7 @@ class CenteredQuadratic:
             self.tt += before.tt
             self.log_offset += before.log_offset
         self.cache = ColumnCache(len(self.norm))
+        self._recent = RecentBlock(len(self.norm))
 
     @property
     def size(self) -> int:
@@ -275,9 +277,9 @@ class CenteredQuadratic:
         """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
         G, new = self.cache.block(indices)
         if new.size == indices.size:
-            G = self._block(indices)
+            G = self._recent.block(indices, self._block)
         elif new.size:
-            G[new[:, None], new] = self._block(indices[new])
+            G[new[:, None], new] = self._recent.block(indices[new], self._block)
         G.flat[:: indices.size + 1] = self.diag[indices]
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
 
@@ -369,6 +371,33 @@ class DesignQuadratic(CenteredQuadratic):
             part = slice(start, start + step)
             G[part] = self._compute(indices[part])[:, indices]
         return 0.5 * (G + G.T)
+
+
+class RecentBlock:
+    """The block of G asked for last: of many atoms that competed, those that are left come next.
+
+    Parameters
+    ----------
+    size : int
+        Number of atoms M.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._place = np.full(size, -1, dtype=np.intp)
+        self._atoms = np.empty(0, dtype=np.intp)
+        self._G = np.empty((0, 0))
+
+    def block(self, indices: IndexArray, compute: Callable[[IndexArray], FloatArray]) -> FloatArray:
+        """Return G of some atoms alone, a copy; ``compute`` makes what is not known."""
+        places = self._place[indices]
+        if places.min(initial=0) >= 0:
+            return self._G.take(places, axis=0).take(places, axis=1)
+        G = compute(indices)
+        if indices.size <= _RECENT:
+            self._place[self._atoms] = -1
+            self._place[indices] = np.arange(indices.size)
+            self._atoms, self._G = indices.copy(), G.copy()
+        return G
 
 
 class ColumnCache:

@@ -17,6 +17,7 @@ from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
 from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise, newton
+from sparsebayes.solvers.swaps import SwapTable, swap_table
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -55,6 +56,7 @@ class Run:
     allowance: float = np.inf  # work at which a detour is given up
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None
+    _swaps: tuple[Screen, SwapTable] | None = None
 
     @property
     def exhausted(self) -> bool:
@@ -95,6 +97,13 @@ class Run:
             self.count(_SCREEN, quad.size * (state.active.size**2 + 1000))
             last = self._screened = self.problem, state, statistics
         return last[2]
+
+    def swap_table(self, state: State) -> SwapTable:
+        """All swaps of active atoms for others, unless the last table is of this very state."""
+        statistics = self.screen(state)
+        if self._swaps is None or self._swaps[0] is not statistics:
+            self._swaps = statistics, swap_table(self.problem, state, statistics)
+        return self._swaps[1]
 
     def newton(
         self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False

@@ -12,8 +12,8 @@ import numpy as np
 from sparsebayes._hyperprior import lets_out
 from sparsebayes.engine import Breakdown, State
 from sparsebayes.solvers.climb import Run, resume_noise
-from sparsebayes.solvers.exchange import best_swaps, swapped
 from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.swaps import best_swaps, swapped
 
 __all__ = ["creep", "stride"]
 
@@ -50,7 +50,7 @@ def creep(run: Run, state: State, noise: Noise, tol: float) -> State:
     for _ in range(_ROUNDS):
         if run.exhausted or not state.active.size:
             break
-        swaps = best_swaps(run.problem, state, run.screen(state))
+        swaps = best_swaps(run.problem, state, run.swap_table(state))
         active, v, count = swapped(state, swaps, max(tol, _LEAST), coupling)
         if count == 0:
             break

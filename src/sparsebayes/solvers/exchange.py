@@ -10,25 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtri
 
-from sparsebayes.engine import (
-    COLLINEAR,
-    Breakdown,
-    Screen,
-    State,
-    factorize,
-    inverse_factor,
-    refresh,
-    screen,
-    without_self,
-)
-from sparsebayes.hyperpriors import gain
+from sparsebayes.engine import Breakdown, Screen, State, factorize, inverse_triangle, refresh
 from sparsebayes.problem import Problem, empty_state
 from sparsebayes.quadratic import Gram, Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.neighborhood import replacing, within
-from sparsebayes.solvers.newton import Noise, uncoupled
+from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.swaps import best_swaps, swapped
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -36,15 +25,12 @@ IndexArray = NDArray[np.intp]
 __all__ = [
     "LARGE",
     "Exchange",
-    "best_swaps",
     "exchange",
     "exchange_rounds",
     "is_better",
     "is_smooth",
     "rearrange",
     "settle",
-    "swap_table",
-    "swapped",
 ]
 
 _PROMISING = 64  # atoms that are tried together where none helps alone
@@ -104,8 +90,7 @@ def exchange_rounds(run: Run, state: State, noise: Noise, rough: float) -> State
     if is_smooth(run, state):
         state = settle(run, state, noise, rough)
         if state.active.size:
-            swaps = best_swaps(run.problem, state, run.screen(state))
-            state = slide(run, state, noise, rough, swaps, worthwhile)
+            state = slide(run, state, noise, rough, worthwhile)
         return state
     failed = 0
     for turn in range(_ROUNDS):
@@ -125,55 +110,14 @@ def is_smooth(run: Run, state: State) -> bool:
     """Whether most active atoms, of many, have a neighbor that would do almost as well."""
     if state.active.size < _MANY:
         return False
-    swaps = best_swaps(run.problem, state, run.screen(state))
+    swaps = best_swaps(run.problem, state, run.swap_table(state))
     return float(np.median(swaps.loss)) < _SMOOTH
 
 
-class Swaps(NamedTuple):
-    """For each active atom, the exact effect of its best replacement, other variances held."""
-
-    loss: FloatArray  # (m,) nats lost by the swap; negative is a gain
-    partner: IndexArray  # (m,) the atom that would replace it
-    v: FloatArray  # (m,) its variance
-
-
-def best_swaps(problem: Problem, state: State, statistics: Screen | None = None) -> Swaps:
-    """Score every swap of an active atom for another, and keep the best for each."""
-    if statistics is None:
-        statistics = screen(problem.quad, problem.hyperprior, state)
-    S, Q2, usable = swap_table(problem, state, statistics)
-    # The best partner has the largest q^2 / s; its own variance and gain are found only then.
-    partner = np.argmax(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0), axis=1)
-    rows = np.arange(partner.size)
-    s, q2 = np.where(usable, S, 1.0)[rows, partner], np.where(usable, Q2, 0.0)[rows, partner]
-    hyperprior, noise_var, n_targets = problem.hyperprior, state.noise_var, problem.n_targets
-    v = hyperprior.best_variance(s, q2, noise_var, n_targets)
-    own_s, own_q2 = without_self(state.v, state.white)
-    worth = gain(hyperprior, own_s, own_q2, state.v, noise_var, n_targets)
-    return Swaps(worth - gain(hyperprior, s, q2, v, noise_var, n_targets), partner, v)
-
-
-def swapped(
-    state: State, swaps: Swaps, margin: float, coupling: float
-) -> tuple[IndexArray, FloatArray, int]:
-    """Atoms and variances after the swaps that gain more than ``margin``, and how many there are.
-
-    Of atoms coupled more than ``coupling`` by the posterior, or with the same partner, one moves.
-    """
-    gaining = np.where((swaps.loss < -margin) & (swaps.v > 0), swaps.loss, np.inf)
-    movers = uncoupled(state.white.W, gaining, coupling)
-    _, first = np.unique(swaps.partner[movers], return_index=True)
-    chosen = np.array(movers, dtype=np.intp)[first]
-    active, v = state.active.copy(), state.v.copy()
-    active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
-    return active, v, chosen.size
-
-
-def slide(
-    run: Run, state: State, noise: Noise, rough: float, swaps: Swaps, worthwhile: float
-) -> State:
+def slide(run: Run, state: State, noise: Noise, rough: float, worthwhile: float) -> State:
     """Swap atoms for better neighbors, many at a time, until it gains little."""
     for _ in range(_ROUNDS):
+        swaps = best_swaps(run.problem, state, run.swap_table(state))
         active, v, count = swapped(state, swaps, _MARGIN, _COUPLING)
         if count == 0 or run.exhausted:
             break
@@ -188,7 +132,6 @@ def slide(
         state = trial
         if small or not state.active.size:
             break
-        swaps = best_swaps(run.problem, state, run.screen(state))
     return state
 
 
@@ -206,7 +149,7 @@ def settle(run: Run, state: State, noise: Noise, rough: float) -> State:
     for _ in range(_POOLS):
         if run.exhausted or not state.active.size:
             return state
-        pool = replacing(state, _scores(run.problem, state, run.screen(state)), _NEAREST)
+        pool = replacing(state, run.swap_table(state).score, _NEAREST)
         before = state.objective
         try:
             state = within(run, state, pool, search)
@@ -253,7 +196,7 @@ def compete(run: Run, state: State, noise: Noise, how: Exchange) -> State:
     partners = min(how.partners, _CROWD // max(state.active.size, 1) - 1)
     if partners < 1:
         return state
-    extra, v_extra = replacements(problem, state, partners, run.screen(state))
+    extra, v_extra = replacements(run, state, partners)
     active = np.concatenate([state.active, extra])
     v = np.concatenate([state.v, v_extra]) * how.raised
     noise_var = max(state.noise_var * how.cut, noise.floor) if noise.estimated else state.noise_var
@@ -297,48 +240,17 @@ def rearrange(
 def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, FloatArray]:
     """Diagonal of W and squares of z, summed over targets: all that EM needs of a posterior."""
     L, root, _ = factorize(gram, v, noise_var)
-    inverse, _ = dtrtri(L, lower=1, overwrite_c=1)
+    inverse = inverse_triangle(L)
     z = inverse.T @ (inverse @ (gram.g * (root / np.sqrt(noise_var))[:, None]))
     return np.einsum("ij,ij->j", inverse, inverse), (z * z).sum(axis=1)
 
 
-def swap_table(
-    problem: Problem, state: State, statistics: Screen
-) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """S, squared Q and usability of every atom in the place of each active one: m x M tables.
-
-    With V = H_.a Sigma, deleting j gives atom m the statistics S_m + V_mj^2 / Sigma_jj and
-    Q_m + mu_j V_mj / Sigma_jj (T&F eqs. 40, 41): all swaps j -> m are scored exactly.
-    """
-    quad, noise_var, white = problem.quad, state.noise_var, state.white
-    d = white.W.diagonal()
-    Y = inverse_factor(white).T @ statistics.X  # (m, M): V = Y' sqrt(v / noise)
-    lever = Y / (np.sqrt(noise_var) * d)[:, None]
-    Q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q) + lever * (
-        2.0 * (white.z @ statistics.Q.T) + lever * np.einsum("ij,ij->i", white.z, white.z)[:, None]
-    )
-    Y *= Y
-    Y /= (noise_var * d)[:, None]
-    S = statistics.S + Y
-    usable = S * noise_var > COLLINEAR * quad.diag
-    usable[:, state.active] = False
-    return S, Q2, usable
-
-
-def _scores(problem: Problem, state: State, statistics: Screen) -> FloatArray:
-    """q^2 / s of every atom in the place of each active one, -1 where it cannot stand there."""
-    S, Q2, usable = swap_table(problem, state, statistics)
-    return np.where(usable, Q2 / np.where(usable, S, 1.0), -1.0)
-
-
-def replacements(
-    problem: Problem, state: State, partners: int, statistics: Screen
-) -> tuple[IndexArray, FloatArray]:
+def replacements(run: Run, state: State, partners: int) -> tuple[IndexArray, FloatArray]:
     """For each active atom, the atoms that would serve best in its place, and variances."""
-    quad = problem.quad
+    quad = run.problem.quad
     if not state.active.size:  # several atoms may help where none does alone
-        return _promising(quad, statistics, state.noise_var)
-    score = _scores(problem, state, statistics)
+        return _promising(quad, run.screen(state), state.noise_var)
+    score = run.swap_table(state).score
     count = min(partners, quad.size)
     best = np.argpartition(-score, count - 1, axis=1)[:, :count]
     rows = np.repeat(np.arange(len(score)), count)

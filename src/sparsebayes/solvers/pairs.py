@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from sparsebayes.engine import COLLINEAR, Breakdown, State, inverse_factor, refresh, without_self
 from sparsebayes.solvers.climb import Run
-from sparsebayes.solvers.exchange import swap_table
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]
@@ -107,10 +106,9 @@ def _slide(pool: Run, state: State, noise: Noise, rough: float) -> State:
 
 def _bearable(run: Run, state: State) -> NDArray[np.bool_]:
     """Who loses little in the place of each active atom, (m, M), by what q^2 / s is worth."""
-    S, Q2, usable = swap_table(run.problem, state, run.screen(state))
+    score = run.swap_table(state).score
     s, q2 = without_self(state.v, state.white)
-    worth = _worth(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0))
-    return (_worth(q2 / s)[:, None] - worth < _BEARABLE) & usable
+    return (_worth(q2 / s)[:, None] - _worth(score) < _BEARABLE) & (score >= 0)
 
 
 def _worth(ratio: FloatArray) -> FloatArray:

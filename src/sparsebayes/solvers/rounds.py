@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, refresh
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import working_set
-from sparsebayes.solvers.exchange import swap_table
+from sparsebayes.solvers.swaps import swap_table
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -293,8 +293,7 @@ def candidates(
     near = Q2 / np.where(resolved, S, np.inf)
     chosen = [_best(statistics.gains[None], count), _best(near[None], count)]
     if problem.quad.group == 1 and state.active.size:
-        S, Q2, usable = swap_table(problem, state, statistics)
-        chosen.append(_best(np.where(usable, Q2 / np.where(usable, S, 1.0), 0.0), partners))
+        chosen.append(_best(swap_table(problem, state, statistics).score, partners))
     return np.asarray(np.setdiff1d(np.concatenate(chosen), state.active))
 
 
