@@ -44,6 +44,7 @@ RUNS = {
     "selection": ("selection", "dictionaries chosen by evidence and by cross-validation"),
     "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
     "kernel-default": ("kernel_learning --default --draws 1", "which width is found unasked"),
+    "surrogates": ("surrogates", "functions with little noise, beside a Gaussian process"),
     "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
     "million": (
         "million --only sparsebayes 'Nystroem + Ridge, batches' 'Nystroem + logistic' "

@@ -43,6 +43,7 @@ EPS = float(np.finfo(float).eps)
 _TRIANGLE = 48  # rows of a triangular matrix up to which LAPACK inverts it as fast as can be
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
+_ROUNDED = 1e-13  # of the targets' squares: error of their sum
 
 
 class Breakdown(ArithmeticError):
@@ -186,8 +187,10 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     log_det = 2.0 * float(np.add.reduce(np.log(L.diagonal())))
     evidence = log_evidence_constant(gram, noise_var) + 0.5 * (explained - n_targets * log_det)
     # |t - Phi mu|^2 = t't - h'z noise - mu'P mu noise, as H mu = b - P mu.
-    residual = max(gram.tt - noise_var * (explained + float(np.vdot(z, z))), 0.0)
-    return Whitened(L, W, z, evidence, residual, condition)
+    residual = gram.tt - noise_var * (explained + float(np.vdot(z, z)))
+    if gram.tt > 0 and residual < -noise_var - _ROUNDED * gram.tt:
+        raise Breakdown  # no squares have a negative sum: rounding has made up evidence
+    return Whitened(L, W, z, evidence, max(residual, 0.0), condition)
 
 
 def resolved(white: Whitened) -> float:

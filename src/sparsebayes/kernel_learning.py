@@ -53,6 +53,7 @@ _AT_BOUND = 1e-9  # of a log parameter
 _POLISHES, _HALVINGS = 8, 4
 _DIFFERENCE = 1e-4  # between log parameters, to see how gradients change
 _LONGEST = 1.0  # longest step of a polish
+_NOISE, _MOST = 4.0, 1e-3  # factor by which rounding may exceed what was seen of it; in nats
 _ROUNDING = 1e-9  # relative to the objective, what a step may seem to lose
 _TIGHT = 0.5  # of what the certificate allows, for the derivative where tuning ends
 
@@ -63,6 +64,7 @@ class Tuned(NamedTuple):
     objective: float
     theta: FloatArray  # (P,)
     start: Any  # where a fit of all atoms goes on from, as the model understands it
+    rounding: float = 0.0  # error of the objective in float64, as far as it was seen
 
 
 class Profile(Protocol):
@@ -230,14 +232,16 @@ def learn(
             break
         height = best.objective
         tuned = _tune(model.profile(best.atoms, best.fit), best.atoms, _TIGHT * tol**0.5)
-        if tuned is None or tuned.objective < height - tol:
+        if tuned is None:
+            break
+        excused = max(tol, _ROUNDING * (1.0 + abs(height)), tuned.rounding)
+        if tuned.objective < height - excused:
             break
         moved = best.atoms.with_theta(tuned.theta)
         again = _judged(model, moved, model.fit(moved, tuned.start), tol)
         spent += again.fit.solution.n_iter
         gained = again.objective - height
-        fell = gained < -max(tol, _ROUNDING * (1.0 + abs(height)))
-        if fell or (gained < 0 and again.slope >= best.slope):
+        if gained < -excused or (gained < 0 and again.slope >= best.slope):
             break
         if again.dof > _SOUND * model.X.shape[0]:
             best = replace(best, narrowing=True)
@@ -346,9 +350,11 @@ def _tune(profile: Profile, atoms: Any, enough: float) -> Tuned | None:
 def _polished(profile: Profile, tuned: Tuned, bounds: FloatArray, enough: float) -> Tuned:
     """Newton steps on the gradient alone: near a sharp maximum float64 cannot see the rest rise.
 
-    The Hessian is made of differences of exact gradients.
+    The Hessian is made of differences of exact gradients. What they say of the rise in between, and
+    the values do not, is rounding of the values.
     """
     value, gradient = profile(tuned.theta)
+    rounding = 0.0
     for _ in range(_POLISHES):
         free = np.flatnonzero(projected(gradient, tuned.theta, bounds, 0.0)[0])
         left = float(np.abs(gradient[free]).max(initial=0.0))
@@ -358,12 +364,17 @@ def _polished(profile: Profile, tuned: Tuned, bounds: FloatArray, enough: float)
         for row, k in zip(H, free, strict=True):
             moved = tuned.theta.copy()
             moved[k] += _DIFFERENCE if moved[k] < bounds[k].mean() else -_DIFFERENCE
-            row[:] = (profile(moved)[1] - gradient)[free] / (moved[k] - tuned.theta[k])
+            there, slope = profile(moved)
+            row[:] = (slope - gradient)[free] / (moved[k] - tuned.theta[k])
+            rise = 0.5 * float((slope + gradient) @ (moved - tuned.theta))
+            if profile.last is not None:
+                seen = _NOISE * abs(there - value - rise)
+                rounding = min(max(rounding, seen), _MOST)
         bends, axes = np.linalg.eigh(-0.5 * (H + H.T))
         step = np.zeros_like(gradient)
         step[free] = axes @ ((axes.T @ gradient[free]) / np.maximum(np.abs(bends), left))
         step *= min(1.0, _LONGEST / float(np.abs(step).max()))
-        slack = _ROUNDING * (1.0 + abs(value))
+        slack = max(_ROUNDING * (1.0 + abs(value)), rounding)
         for _ in range(_HALVINGS):
             theta = _inside(tuned.theta + step, bounds)
             reached, slope = profile(theta)
@@ -378,7 +389,7 @@ def _polished(profile: Profile, tuned: Tuned, bounds: FloatArray, enough: float)
             break
         assert profile.last is not None  # the loop has seen to it
         tuned, value, gradient = profile.last, reached, slope
-    return tuned
+    return tuned._replace(rounding=rounding)
 
 
 def _inside(theta: FloatArray, bounds: FloatArray) -> FloatArray:

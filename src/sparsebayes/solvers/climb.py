@@ -93,6 +93,7 @@ class Run:
             or not np.array_equal(last[1].active, state.active)
         ):
             quad = self.problem.quad
+            self._screened = self._swaps = None  # as large as a few columns of G: not two of them
             statistics = screen(quad, self.problem.hyperprior, state)
             self.count(_SCREEN, quad.size * (state.active.size**2 + 1000))
             last = self._screened = self.problem, state, statistics

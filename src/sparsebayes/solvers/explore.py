@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import State, refresh
+from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.problem import empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb
@@ -46,7 +46,7 @@ def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState)
     if noise.estimated or held_var != noise.var:
         held = Noise(held_var, False, noise.floor)
         state = climb(run, state, held, _COARSE if run.large else _GROWN, "grow")
-    state = climb(run, state, noise, _COARSE if run.large else run.rough, "climb")
+    state = _released(run, state, noise, _COARSE if run.large else run.rough)
     if some is not None:
         run.problem = replace(run.problem, quad=quad)
         active = some[state.active]
@@ -54,6 +54,14 @@ def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState)
         if quad.size <= LARGE or not is_smooth(run, state):
             state = climb(run, state, noise, run.rough, "climb")
     return exchange_rounds(run, state, noise, run.rough)
+
+
+def _released(run: Run, state: State, noise: Noise, rough: float) -> State:
+    """Climb on from what has grown; from nothing where float64 cannot hold it at this noise."""
+    try:
+        return climb(run, state, noise, rough, "climb")
+    except Breakdown:
+        return climb(run, empty_state(run.problem, noise.var), noise, rough, "climb")
 
 
 def sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
