@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from sklearn.datasets import load_digits
 
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
@@ -407,6 +408,26 @@ def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
     assert 450 in point.active
     for start in point.starts:
         assert start.of(np.array([450]))[0] == pytest.approx(1.0, abs=0.2)
+
+
+def test_no_expansion_is_climbed_far_beyond_its_mode(monkeypatch):
+    """Digits from narrow kernels: what a sample has found is far from the mode of all rows."""
+    X, digit = load_digits(return_X_y=True)
+    noise = np.random.RandomState(0).standard_normal(X.shape)
+    X = np.concatenate([X / 16, X / 16 + 0.1 * noise])
+    spent, climb = [], structure.climb
+
+    def counted(run, *args, **kwargs):
+        before = run.iterations
+        state = climb(run, *args, **kwargs)
+        spent.append(run.iterations - before)
+        return state
+
+    monkeypatch.setattr(structure, "climb", counted)
+    model = RVC(gamma=1 / 2.0**2, random_state=0).fit(X, np.tile(digit == 8, 2))
+    assert max(spent) > 50  # else this is no test
+    assert max(spent) <= settling._HELD + 1
+    assert model.certificate_.holds(model.tol)
 
 
 def test_a_sample_of_rows_keeps_rare_targets():

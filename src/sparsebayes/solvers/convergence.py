@@ -16,7 +16,6 @@ FINE = 1e-3  # nats left on the table where optima are compared
 STUCK = 0.9  # steps are short if an expansion leaves this much of what the last one promised
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _EXPANSIONS = 35  # after which expansions are said to disagree
-_HELD = 60  # most Newton steps on one expansion
 _PATIENCE = 15  # expansions after which steps are short in any case
 
 
@@ -76,8 +75,7 @@ def converge(
         pending = certificate.max_gain
         # An expansion far from the mode is not worth more than a fraction of what it promises.
         left = max(_STALE * certificate.max_gain, 0.1 * tol)
-        run = fit.run(at.problem)
-        run.max_iter = min(run.max_iter, run.iterations + _HELD)
+        run = fit.held(at.problem)
         state = climb(run, at.state, UNIT_NOISE, left, phase)
         fit.iterations = run.iterations
         point = at.moved(state)

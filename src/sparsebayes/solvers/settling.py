@@ -32,6 +32,7 @@ IndexArray = NDArray[np.intp]
 __all__ = ["FARTHEST", "Fit", "settle"]
 
 _STEPS = 5  # Newton steps on the variances between modes
+_HELD = 60  # most Newton steps of a climb on one expansion
 _TURNS = 24  # most turns of mode and variances before the next screen
 _FULL_TURNS = 4  # turns after which steps are short
 _IDLE = 1e-3  # nats for which an atom that leaves need not fade first
@@ -77,6 +78,12 @@ class Fit:
         """Let a solver of fixed quadratics work on this one, on the same account."""
         large = self.latent.n_atoms > 2 * SAMPLE
         return Run(problem, self.max_iter, None, large=large, iterations=self.iterations)
+
+    def held(self, problem: Problem) -> Run:
+        """The same in few steps: far from its mode an expansion promises what is not true."""
+        run = self.run(problem)
+        run.max_iter = min(run.max_iter, run.iterations + _HELD)
+        return run
 
     def newton(
         self, at: Expanded, active: IndexArray, v: FloatArray, *, tol: float, max_steps: int

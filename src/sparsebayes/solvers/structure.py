@@ -167,7 +167,7 @@ def _slid(
     with suppress(Breakdown):
         at = expand(latent, fit.hyperprior, point)
         for _ in range(_SLIDES):
-            run = fit.run(at.problem)
+            run = fit.held(at.problem)
             state = climb(run, at.state, UNIT_NOISE, _ROUGH, "slide")
             if most is not None and state.active.size > most:
                 return None
