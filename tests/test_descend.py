@@ -44,3 +44,12 @@ def test_the_noise_does_not_swallow_what_only_many_broad_kernels_explain(data, g
     model = RVR(gamma=gamma, random_state=0).fit(data.X, data.y)
     assert model.log_marginal_likelihood_ > least
     assert model.converged_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crowd_that_float64_cannot_hold_starts_with_smaller_variances(seed):
+    """Kernels as wide as the data, at many rows: growth stops at the first, a crowd breaks down."""
+    data = sinc(3000, noise=0.1, random_state=seed)
+    model = RVR(gamma=0.003, noise_variance=0.01).fit(data.X, data.y)
+    assert len(model.relevance_) > 3
+    assert model.log_marginal_likelihood_ > -1000  # the first kernel alone has -12 000

@@ -20,6 +20,7 @@ from sparsebayes.solvers.exchange import exchange_rounds, is_better, rearrange
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
 
 __all__ = ["Shared", "descended", "shared_variance"]
 
@@ -29,6 +30,7 @@ _CLOSE = 20.0  # nats by which their evidence may be below that of the model fou
 _WORTH = 1.0  # nats that the descent must gain
 _SPENT = 0.5  # degrees of freedom per observation at which a model is on its way to collapse
 _CUT = 0.5  # of the noise that they leave, or the model found: at it they have to explain more
+_TRIES, _SMALLER = 3, 1e-2  # starts, and their variance each time that float64 cannot hold one
 _RATIOS = np.logspace(-4, 10, 57)  # of their variance to the noise that are compared
 
 
@@ -129,17 +131,28 @@ def descended(run: Run, state: State, noise: Noise, rng: np.random.RandomState) 
     if noise.estimated:
         least = max(_CUT * min(many.noise_var, state.noise_var), noise.floor)
         held = held._replace(var=least)
-    many = shared_variance(gram, problem.hyperprior, held, largest=True)
-    try:
-        active, v = rearrange(run, atoms, np.full(atoms.size, many.v), held.var)
-        trial = refresh(problem.quad, problem.hyperprior, active, v, held.var)
-        if noise.estimated:
-            trial = climb(run, trial, held, run.rough, "descend")
-        trial = climb(run, trial, noise, run.rough, "descend")
-    except Breakdown:
+    v = shared_variance(gram, problem.hyperprior, held, largest=True).v
+    trial = None
+    for _ in range(_TRIES):
+        try:
+            trial = _sorted_out(run, atoms, v, held, noise)
+            break
+        except Breakdown:  # broad kernels with large variances are more than float64 can hold
+            v *= _SMALLER
+    if trial is None:
         return state
     if trial.objective < state.objective + _WORTH:
         return state
     trial = exchange_rounds(run, trial, noise, run.rough)
     spent = float(trial.dof.sum()) > _SPENT * problem.quad.n
     return trial if is_better(problem, trial, state) and not spent else state
+
+
+def _sorted_out(run: Run, atoms: IndexArray, v: float, held: Noise, noise: Noise) -> State:
+    """From atoms of one variance to a model of few, first with the noise held."""
+    problem = run.problem
+    active, variances = rearrange(run, atoms, np.full(atoms.size, v), held.var)
+    trial = refresh(problem.quad, problem.hyperprior, active, variances, held.var)
+    if noise.estimated:
+        trial = climb(run, trial, held, run.rough, "descend")
+    return climb(run, trial, noise, run.rough, "descend")
