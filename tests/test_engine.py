@@ -218,3 +218,12 @@ def test_a_triangle_is_inverted_whatever_its_size(m, order):
     inverse = inverse_triangle(np.asarray(L, order=order))
     np.testing.assert_allclose(inverse @ L, np.eye(m), atol=1e-12)
     assert not np.triu(inverse, 1).any()
+
+
+@pytest.mark.parametrize("v", [1.0, 1e6, 1e12])
+def test_the_inverse_of_an_ill_conditioned_triangle_is_one_from_the_left(v):
+    """As exact as LAPACK's: S of all atoms is made of it."""
+    x = np.sort(np.random.RandomState(0).uniform(size=100))
+    L = np.linalg.cholesky(np.eye(100) + v * np.exp(-50 * (x[:, None] - x) ** 2))
+    left = np.asarray(inverse_triangle(L), dtype=np.longdouble) @ L - np.eye(100)
+    assert np.abs(left).max() < 1e-9

@@ -1,11 +1,13 @@
 """Regressions on rows that are read in blocks: the same answer as in memory, within its memory."""
 
 import tracemalloc
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes import RVR, SparseBayesRegressor, _journey, _row_regression
 from sparsebayes._journey import Journey, sampling
@@ -411,3 +413,15 @@ def test_a_matrix_of_atoms_too_large_to_store_is_read_in_blocks(monkeypatch):
     blocked = RVR(gamma=0.16).fit(X, y)
     assert not hasattr(blocked, "_training")
     assert_allclose(blocked.predict(X), whole.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("gamma", [300.0, 500.0, 1000.0])
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_models_at_the_edge_of_double_precision_are_no_traceback(gamma, offset):
+    """What one Gram matrix can hold another, summed in blocks, may not."""
+    X = np.random.RandomState(0).uniform(size=(1000, 1))
+    y = np.exp(-3 * X[:, 0]) * np.sin(6 * X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = RVR(gamma=gamma, random_state=0, memory="64MiB").fit(X, offset + y)
+    assert np.abs(model.predict(X) - offset - y).mean() < 0.01

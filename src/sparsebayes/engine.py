@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
 
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
@@ -40,7 +41,8 @@ COLLINEAR = 1e-8
 EPS = float(np.finfo(float).eps)
 """Least that 1 - W_jj may be: W_jj may round to one."""
 
-_TRIANGLE = 48  # rows of a triangular matrix up to which LAPACK inverts it as fast as can be
+_TRIANGLE = 48  # rows of the blocks in which a triangular matrix is inverted,
+_FASTER = 80, 500  # if it has so many, between which LAPACK is slower
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
 _ROUNDED = 1e-13  # of the targets' squares: error of their sum
@@ -256,18 +258,21 @@ def inverse_factor(white: Whitened) -> FloatArray:
 def inverse_triangle(L: FloatArray) -> FloatArray:
     """Inverse of a lower triangular matrix, shape (m, m), with zeros above.
 
-    In blocks, for the speed of matrix products: LAPACK's own takes twice as long.
+    In blocks, for the speed of matrix products: LAPACK's own takes up to twice as long. Below a block
+    stands -(X22 L21) L11^-1, a triangular solve: with the inverse of L11 in its place, that of an
+    ill-conditioned L would not be one from the left, which is how it is used.
     """
     m = len(L)
-    if m <= _TRIANGLE:
+    if not _FASTER[0] < m < _FASTER[1]:
         return np.asarray(dtrtri(L, lower=1)[0]) if m else L  # LAPACK complains of an empty matrix
     inverse = np.zeros((m, m), order="F")
-    for start in range(0, m, _TRIANGLE):
-        own = slice(start, min(start + _TRIANGLE, m))
-        block, _ = dtrtri(L[own, own], lower=1)
-        inverse[own, own] = block
-        if start:
-            inverse[own, :start] = -block @ (L[own, :start] @ inverse[:start, :start])
+    for start in reversed(range(0, m, _TRIANGLE)):
+        end = min(start + _TRIANGLE, m)
+        own = L[start:end, start:end]
+        inverse[start:end, start:end] = dtrtri(own, lower=1)[0]
+        if end < m:
+            below = inverse[end:, end:] @ L[end:, start:end]
+            inverse[end:, start:end] = dtrsm(-1.0, own, below, side=1, lower=1)
     return inverse
 
 

@@ -18,7 +18,7 @@ from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.kernels import KernelAtoms
-from sparsebayes.engine import State, directions, refresh, screen, without_self
+from sparsebayes.engine import Breakdown, State, directions, refresh, screen, without_self
 from sparsebayes.estimators._base import seeded
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.kernel_learning import with_same
@@ -36,6 +36,10 @@ _SAME = 1e-4  # relative difference between what the data say of the weights and
 _OTHERS = (
     "X and y are not the training data of this model (or sample_weight is missing): they give "
     "other weights than it has."
+)
+_COLLINEAR = (
+    "the active atoms of this model are so nearly collinear that double precision cannot tell what "
+    "one of them is worth beside the others."
 )
 
 
@@ -186,7 +190,10 @@ def _gaussian(
     if hyperprior is None:  # a file of the first version
         given = resolve_prior(model.prior, model._dictionary(), samples.total, p.atoms.count)
         hyperprior = hyperprior_in_units(given, p.scale)
-    state = refresh(quad, hyperprior, np.arange(m), p.prior_variance, p.noise_variance)
+    try:
+        state = refresh(quad, hyperprior, np.arange(m), p.prior_variance, p.noise_variance)
+    except Breakdown:
+        raise ValueError(_COLLINEAR) from None
     if state.mu.shape != p.mean.shape or not np.allclose(
         state.mu, p.mean, rtol=_SAME, atol=_SAME * float(np.abs(p.mean).max(initial=1e-300))
     ):

@@ -50,6 +50,7 @@ NEAR = 512, 12
 """The same of those that are taken along to more rows."""
 
 _LEAST = 16  # atoms that may enter, however many there are
+_EASINGS, _EASIER = 12, 0.25  # of variances that float64 cannot hold, and by what
 _IDLE = 2  # screens in a row of a subset after which nothing had moved
 
 
@@ -71,13 +72,22 @@ class View:
     norm: FloatArray  # of these
 
     def state(self, place: Place) -> State:
-        """The state of a place; its atoms must be among these."""
+        """The state of a place; its atoms must be among these.
+
+        Where float64 cannot hold it, that of smaller variances.
+        """
         local = np.searchsorted(self.atoms, place.active)
         v = place.v * self.norm[local] ** 2
         usable = v > 0  # atoms that were none on the rows that this problem is of
         quad, hyperprior = self.problem.quad, self.problem.hyperprior
-        quad.columns(local[usable])  # the screen needs them: the Gram matrix is then known too
-        return refresh(quad, hyperprior, local[usable], v[usable], place.noise_var)
+        local, v = local[usable], v[usable]
+        quad.columns(local)  # the screen needs them: the Gram matrix is then known too
+        for _ in range(_EASINGS):
+            try:
+                return refresh(quad, hyperprior, local, v, place.noise_var)
+            except Breakdown:  # sums in another order round differently: it was at the very edge
+                v = _EASIER * v
+        return refresh(quad, hyperprior, local, v, place.noise_var)
 
     def place(self, state: State) -> Place:
         """The place of a state."""

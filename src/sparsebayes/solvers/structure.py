@@ -171,6 +171,7 @@ def _slid(
             state = climb(run, at.state, UNIT_NOISE, _ROUGH, "slide")
             if most is not None and state.active.size > most:
                 return None
+            run.max_iter = fit.max_iter  # pairs stay near: they may go on
             state = slide_pairs(run, state, UNIT_NOISE, 0.1 * _ROUGH, rng)
             fit.iterations = run.iterations
             if state.objective <= at.state.objective + _MARGIN:
