@@ -258,9 +258,9 @@ def inverse_factor(white: Whitened) -> FloatArray:
 def inverse_triangle(L: FloatArray) -> FloatArray:
     """Inverse of a lower triangular matrix, shape (m, m), with zeros above.
 
-    In blocks, for the speed of matrix products: LAPACK's own takes up to twice as long. Below a block
-    stands -(X22 L21) L11^-1, a triangular solve: with the inverse of L11 in its place, that of an
-    ill-conditioned L would not be one from the left, which is how it is used.
+    In blocks, for the speed of matrix products: LAPACK's own takes up to twice as long. Below a
+    block stands -(X22 L21) L11^-1, a triangular solve: with the inverse of L11 in its place, that
+    of an ill-conditioned L would not be one from the left, which is how it is used.
     """
     m = len(L)
     if not _FASTER[0] < m < _FASTER[1]:
