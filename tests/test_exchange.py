@@ -57,6 +57,15 @@ def test_a_swap_costs_what_the_table_says(seed, prior):
         assert swaps.loss[k] == pytest.approx(loss, rel=1e-7, abs=1e-7 * (1 + abs(state.objective)))
 
 
+def test_a_table_of_swaps_is_of_the_state_that_is_asked_for():
+    run, noise, state = started(kernel_problem(120, 1.5, seed=1))
+    moved = run.newton(state.active[1:], state.v[1:], noise, tol=1e-3)
+    for one in (state, moved, state):
+        own = swap_table(run.problem, one, screen(run.problem.quad, Flat(), one))
+        for _ in range(2):
+            np.testing.assert_array_equal(run.swap_table(one).score, own.score)
+
+
 def test_the_partner_is_the_best_of_all():
     case = random_case(7, n=25, m=12)
     problem = Problem(case.quad(), Flat(), case.noise)

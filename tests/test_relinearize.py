@@ -423,7 +423,13 @@ def test_no_expansion_is_climbed_far_beyond_its_mode(monkeypatch):
         spent.append(run.iterations - before)
         return state
 
+    def sliding(run, *args):
+        assert run.max_iter == 10_000  # pairs, which stay near, are not held to these steps
+        return slide_pairs(run, *args)
+
+    slide_pairs = structure.slide_pairs
     monkeypatch.setattr(structure, "climb", counted)
+    monkeypatch.setattr(structure, "slide_pairs", sliding)
     model = RVC(gamma=1 / 2.0**2, random_state=0).fit(X, np.tile(digit == 8, 2))
     assert max(spent) > 50  # else this is no test
     assert max(spent) <= settling._HELD + 1

@@ -56,7 +56,7 @@ class Run:
     allowance: float = np.inf  # work at which a detour is given up
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None
-    _swaps: tuple[Screen, SwapTable] | None = None
+    _swaps: SwapTable | None = None  # of the state that was screened last
 
     @property
     def exhausted(self) -> bool:
@@ -100,11 +100,11 @@ class Run:
         return last[2]
 
     def swap_table(self, state: State) -> SwapTable:
-        """All swaps of active atoms for others, unless the last table is of this very state."""
+        """Score all swaps of active atoms for others, unless that is known of this very state."""
         statistics = self.screen(state)
-        if self._swaps is None or self._swaps[0] is not statistics:
-            self._swaps = statistics, swap_table(self.problem, state, statistics)
-        return self._swaps[1]
+        if self._swaps is None:
+            self._swaps = swap_table(self.problem, state, statistics)
+        return self._swaps
 
     def newton(
         self, active: IndexArray, v: FloatArray, noise: Noise, tol: float, escape: bool = False
