@@ -178,6 +178,7 @@ class _Fit:
             X, _, _ = gather(rows, min(1.0, REFERENCE / summary.n), SEED)
             reference = sample_means(atoms, X)
             span = find_span(atoms, X, center) if seeks else None
+            reference = reference if span is None else span.means
         self.latent = RowLatent(
             rows, atoms, likelihood, center, shared, reference, self.n, counts, span
         )

@@ -251,13 +251,20 @@ class RowLatentQuadratic(LatentColumns):
             return None
         self.span, self._few, M = span, sums, self.atoms.size
         drawn = sums.gram @ weights.ravel() + sums.cross @ functions.c + sums.gradient
-        return _Found(
+        found = _Found(
             np.tensordot(span.T, sums.cross.reshape(-1, K, K), (0, 0)),
             span.squares(sums.gram, K, shared),
             span.T.T @ drawn.reshape(-1, K),
             columns,
             span.between(sums.gram, columns, np.arange(M * K), K),
         )
+        # Of active atoms those sums themselves: w'G w is a small difference of huge terms, which
+        # the offset of the evidence and G must round alike.
+        own, (atom, k) = self._dense(self.mode.sums, columns), np.divmod(columns, K)
+        found.cross[atom, k], found.squares[atom, k] = own.cross[atom, k], own.squares[atom, k]
+        found.drawn[atom, k] = own.drawn[atom, k]
+        found.products[:, columns] = own.products[:, columns]
+        return found
 
     def _summed(self, shared: bool) -> _Found:
         """One pass over the rows."""

@@ -30,7 +30,7 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.rounds import combined, nearest
+from sparsebayes.solvers.rounds import EASIER, EASINGS, combined, nearest
 from sparsebayes.solvers.settling import FARTHEST, Fit
 from sparsebayes.solvers.structure import exchanged
 
@@ -218,10 +218,19 @@ class _Rounds:
         whole = atoms.size == self.latent.n_atoms
         view = self.latent if whole else self.latent.restrict(atoms)
         K = self.latent.K
-        at = expand(view, self.hyperprior, renumbered(point, atoms, self.per_atom, K))
+        at = self._expanded(view, renumbered(point, atoms, self.per_atom, K))
         certificate, self._statistics = certify(at.problem, at.state, UNIT_NOISE)
         here = restored(at.point, atoms, self.per_atom, K)
         return Screened(at, atoms, here, certificate, subset, turn + 1)
+
+    def _expanded(self, view: LatentData[Any], point: Point) -> Expanded:
+        """Expand, at smaller variances where float64 cannot hold these."""
+        for _ in range(EASINGS):
+            try:
+                return expand(view, self.hyperprior, point)
+            except Breakdown:  # sums in another order round differently: it was at the very edge
+                point = point._replace(v=EASIER * point.v)
+        return expand(view, self.hyperprior, point)
 
     def close(self, found: Screened) -> IndexArray:
         """Atoms, of the whole dictionary, that are closest to entering."""

@@ -50,7 +50,7 @@ NEAR = 512, 12
 """The same of those that are taken along to more rows."""
 
 _LEAST = 16  # atoms that may enter, however many there are
-_EASINGS, _EASIER = 12, 0.25  # of variances that float64 cannot hold, and by what
+EASINGS, EASIER = 12, 0.25  # of variances that float64 cannot hold, and by what
 _IDLE = 2  # screens in a row of a subset after which nothing had moved
 
 
@@ -82,11 +82,11 @@ class View:
         quad, hyperprior = self.problem.quad, self.problem.hyperprior
         local, v = local[usable], v[usable]
         quad.columns(local)  # the screen needs them: the Gram matrix is then known too
-        for _ in range(_EASINGS):
+        for _ in range(EASINGS):
             try:
                 return refresh(quad, hyperprior, local, v, place.noise_var)
             except Breakdown:  # sums in another order round differently: it was at the very edge
-                v = _EASIER * v
+                v = EASIER * v
         return refresh(quad, hyperprior, local, v, place.noise_var)
 
     def place(self, state: State) -> Place:
