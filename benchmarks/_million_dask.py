@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks._harness import Report, Run, version
-from benchmarks._million_machines import described, draw, fit_own, read, write
+from benchmarks._million_machines import MEMORY, described, draw, fit_own, read, write
 from benchmarks.predict import peak_rss
+from sparsebayes._memory import Budget, resolve_memory
 
 KINDS = ("local", "dask threads", "dask cluster")
 ROWS = 10**6
-BLOCKS = 32
 OVERHEAD = 30.0  # per cent
 PROBE_ROWS = 1000
 
@@ -56,7 +56,7 @@ def placed(kind: str, threads: int, X: Any, y: Any) -> Iterator[tuple[Any, Any, 
     import dask
     import dask.array as da
 
-    rows = -(-len(X) // BLOCKS)
+    rows = Budget(resolve_memory(MEMORY), threads).block_rows(X.shape[1])
     lazy = da.from_array(X, chunks=(rows, -1)), da.from_array(y, chunks=rows)
     if kind == "dask threads":
         with dask.config.set(scheduler="threads", num_workers=threads):
@@ -99,7 +99,7 @@ def run(
     measure: Callable[[list[Any], float], dict[str, Any]],
 ) -> None:
     """Measure, print, judge."""
-    print(f"dask {version('dask')}; {BLOCKS} blocks; CPU seconds are those of the client")
+    print(f"dask {version('dask')}; CPU seconds are those of the client")
     n = 10**4 if args.quick else ROWS
     for problem in problems:
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:

@@ -14,11 +14,13 @@ import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from sparsebayes import (
     SparseBayesClassifier,
     SparseBayesRegressor,
     _journey,
+    _memory,
     _row_regression,
 )
 from sparsebayes.datasets import sinc
@@ -279,6 +281,25 @@ def test_a_fit_on_workers_is_the_fit_here(client):
     assert_allclose(lazy.compute(), model.predict(SINC.X), rtol=1e-12)
 
 
+def test_where_partitions_are_changes_no_bit_of_a_fit(client, monkeypatch, in_rounds):
+    monkeypatch.setattr(_memory, "_LARGEST_BLOCK", 500)  # of rows here: the same blocks
+    labels = (SINC.y > 0.3).astype(int)
+    X = client.persist(da.from_array(SINC.X, chunks=(500, 2)))
+    y = client.persist(da.from_array(labels, chunks=500))
+    distributed.wait([X, y], timeout=60)
+    dictionary = Kernel("rbf", gamma="scale", centers=150)
+    machines = [
+        SparseBayesRegressor(dictionary, memory="1GB", random_state=0),
+        SparseBayesClassifier(dictionary, memory="1GB", prior="flat", random_state=0),
+    ]
+    for model in machines:
+        there = clone(model).fit(X, y)
+        here = clone(model).fit(SINC.X, labels)
+        assert_array_equal(there.weights_, here.weights_)
+        assert there.log_marginal_likelihood_ == here.log_marginal_likelihood_
+        assert_array_equal(there.intercept_, here.intercept_)
+
+
 def test_nothing_as_long_as_the_data_returns(client, monkeypatch, in_rounds):
     X = client.persist(da.from_array(SINC.X, chunks=(500, 2)))
     y = client.persist(da.from_array(SINC.y, chunks=500))
@@ -307,9 +328,7 @@ class DiesOnce:
 def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(
     client, tmp_path, in_rounds
 ):
-    # Partitions that workers have in memory share tasks, which changes last bits: under a name of
-    # their own they are none that another test has left there.
-    plain = da.from_array(SINC.X, chunks=(500, 2), name=False)
+    plain = da.from_array(SINC.X, chunks=(500, 2))
     beside = machine().fit(plain, SINC.y)
     before = pids_of(client)
     # Eight partitions, read once in each pass: this is in the middle of the third.

@@ -200,7 +200,7 @@ def test_a_pass_is_repeatable_bit_for_bit():
 def test_merging_leaves_the_sums_of_partitions_alone():
     # A lost worker may have them asked for again.
     sums = [Found(1, 1, np.ones((2, 2)), np.ones(2)) for _ in range(3)]
-    total = _merged((None, (), None, plus), None, *sums, None)
+    total = _merged((None, (), None, plus), True, None, *sums, None)
     assert_array_equal(total.products, np.full((2, 2), 3.0))
     for each in sums:
         assert_array_equal(each.products, np.ones((2, 2)))

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _row_latent, _row_regression
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import find_mode
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.row_latent import RowLatent
@@ -16,6 +17,7 @@ from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.span import find_span
+from sparsebayes.solvers.expansion import Point, expand
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(900, 2))
@@ -107,6 +109,24 @@ def test_latent_sums(likelihood, shared, center):
     passes = rows.meter.passes
     assert two.columns(np.arange(40)).shape == (40 * two.group, 600 * K)
     assert rows.meter.passes == passes
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_evidence_where_weights_almost_cancel(center):
+    # w'G w is then a small difference of huge terms: one G must stand in all of the evidence.
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, size=(4000, 1))
+    y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-4 * np.sin(4 * X[:, 0])))).astype(float)
+    atoms = Kernel("rbf", gamma=0.5, centers=X[:400]).bind(X)
+    span = find_span(atoms, X[:100], center)
+    rows, reference = LocalRows(open_source(X, y), block_rows=512), span.means
+    latent = RowLatent(rows, atoms, Bernoulli(), center, False, reference, 4000, span=span)
+    active = np.argsort(X[:400, 0])[np.linspace(20, 380, 7).astype(int)]
+    point = Point(np.sort(active), np.full(7, 1e8))
+    whole, alone = (expand(latent, Flat(), point, alone=alone) for alone in (False, True))
+    assert whole.quad.span is not None
+    assert whole.state.white.condition > 1e9
+    assert abs(whole.state.objective - alone.state.objective) < 1e-9 * abs(alone.state.objective)
 
 
 @pytest.fixture

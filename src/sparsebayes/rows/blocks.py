@@ -14,7 +14,20 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
-__all__ = ["Block", "Chosen", "ChunkError", "Meter", "Rows", "Sums", "plus", "weighted_rows"]
+__all__ = [
+    "Block",
+    "Chosen",
+    "ChunkError",
+    "Meter",
+    "Rows",
+    "Sums",
+    "Total",
+    "plus",
+    "settled",
+    "weighted_rows",
+]
+
+_AT_ONCE = 2**15  # values that are added at a time: what that takes beside them stays in the cache
 
 
 class ChunkError(ValueError):
@@ -52,36 +65,99 @@ class Sums:
     ...     largest = ("peak",)
     ...     total: float
     ...     peak: float
-    >>> plus(Found(1.0, 5.0), Found(2.0, 3.0))
+    >>> settled(plus(Found(1.0, 5.0), Found(2.0, 3.0)))
     Found(total=3.0, peak=5.0)
     """
 
     largest: ClassVar[tuple[str, ...]] = ()  # fields of which the largest value counts, no sum
 
-    def plus(self, other: Self) -> Self:
-        """Both together.
+
+class Total:
+    """Sums of several blocks, as if added without rounding: no order of them changes the result.
+
+    Beside each sum stands what rounding has left out of it (Knuth's two-sum). Blocks on other
+    machines are merged in an order that depends on where they are; a sum that rounds differently
+    can lead a search elsewhere.
+
+    Parameters
+    ----------
+    sums : Sums
+        Of the first block; its arrays are reused.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True)
+    ... class Found(Sums):
+    ...     total: float
+    >>> one, two, three = Found(1.0), Found(1e16), Found(-1e16)
+    >>> Total(one).plus(two).plus(three).value
+    Found(total=1.0)
+    """
+
+    def __init__(self, sums: Sums) -> None:
+        self._kind, self._names = type(sums), [part.name for part in fields(sums)]
+        values = {name: getattr(sums, name) for name in self._names}
+        # Sums that are not arrays of their own are kept in one.
+        self._sums = {
+            name: value if name in sums.largest else _own(value) for name, value in values.items()
+        }
+        self._lost: dict[str, FloatArray] = {}
+
+    def plus(self, other: "Sums | Total") -> "Total":
+        """Add those of another block, or of other blocks.
 
         Parameters
         ----------
-        other : Sums
+        other : Sums or Total
             Of the same kind.
 
         Returns
         -------
-        Sums
-            A new object; arrays of this one may have been reused for it.
+        Total
+            This one, changed.
         """
-        values: list[Any] = []
-        for part in fields(self):
-            mine, more = getattr(self, part.name), getattr(other, part.name)
-            if part.name in self.largest:
-                values.append(np.maximum(mine, more) if np.ndim(mine) else max(mine, more))
-            elif isinstance(mine, np.ndarray) and mine.ndim and mine.flags.writeable:
-                mine += more  # sums of many blocks: no new array for each
-                values.append(mine)
-            else:
-                values.append(mine + more)
-        return type(self)(*values)
+        more = other._sums if isinstance(other, Total) else vars(other)
+        for name, mine in self._sums.items():
+            if name in self._kind.largest:
+                larger = np.maximum(mine, more[name]) if np.ndim(mine) else max(mine, more[name])
+                self._sums[name] = larger
+                continue
+            lost = self._lost.setdefault(name, np.zeros_like(mine))
+            _add(mine, lost, np.asarray(more[name], dtype=np.float64))
+            if isinstance(other, Total) and name in other._lost:
+                lost += other._lost[name]
+        return self
+
+    @property
+    def value(self) -> Any:
+        """The sums."""
+        found = dict(self._sums)
+        for name, lost in self._lost.items():  # of a sum that is infinite, nothing is known
+            found[name] = found[name] + np.where(np.isfinite(lost), lost, 0.0)
+        return self._kind(*(_plain(found[name]) for name in self._names))
+
+
+def _own(value: Any) -> FloatArray:
+    """An array that may be changed."""
+    kept = isinstance(value, np.ndarray) and value.flags.writeable and value.flags.c_contiguous
+    return value if kept and value.ndim else np.array(value, dtype=np.float64, order="C")
+
+
+def _plain(value: Any) -> Any:
+    return value if np.ndim(value) else float(value)
+
+
+def _add(total: FloatArray, lost: FloatArray, more: FloatArray) -> None:
+    """Add to a sum, and what rounding leaves out to another one; a few values at a time."""
+    a, e, b = total.reshape(-1), lost.reshape(-1), more.reshape(-1)
+    for start in range(0, a.size, _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        old, new = a[part], b[part]
+        with np.errstate(over="ignore", invalid="ignore"):
+            both = old + new
+            taken = both - old
+            e[part] += (old - (both - taken)) + (new - taken)
+        old[:] = both
 
 
 def plus(one: Any, other: Any) -> Any:
@@ -89,15 +165,31 @@ def plus(one: Any, other: Any) -> Any:
 
     Parameters
     ----------
-    one, other : Sums
+    one, other : Sums, Total, or anything that has a method ``plus``
         Of the same kind; the arrays of ``one`` may be reused.
 
     Returns
     -------
-    Sums
-        Both together.
+    object
+        Both together: of sums a `Total`.
     """
-    return one.plus(other)
+    return (Total(one) if isinstance(one, Sums) else one).plus(other)
+
+
+def settled(found: Any) -> Any:
+    """What a fold returns of what its merges have led to.
+
+    Parameters
+    ----------
+    found : object
+        Of one block, or merged.
+
+    Returns
+    -------
+    object
+        The sums of a `Total`, rounded once; else the same.
+    """
+    return found.value if isinstance(found, Total) else found
 
 
 @dataclass
@@ -148,7 +240,8 @@ class Rows(Protocol):
         """Compute a statistic of every block and merge them, in the order of the rows.
 
         Both functions must be picklable. Blocks without rows are left out. The result depends on
-        how rows are divided into blocks by rounding alone.
+        how rows are divided into blocks by rounding alone, and that of sums not at all on where
+        blocks are.
         """
         ...
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.rows.arena import kept_memory
-from sparsebayes.rows.blocks import Block, ChunkError, Meter, plus
+from sparsebayes.rows.blocks import Block, ChunkError, Meter, plus, settled
 from sparsebayes.rows.checking import Checker, refused
 from sparsebayes.rows.local import cores, work
 from sparsebayes.rows.partitions import (
@@ -291,9 +291,10 @@ def _of_partitions(contents: Any, *parts: list[Any]) -> Any:
     """Statistics of some partitions, merged one after the other."""
     contents, found = _unpacked(contents), None
     merge = contents[3]
-    for part in parts:
-        mine = _of_partition(contents, *part)
-        found = mine if found is None else found if mine is None else merge(found, mine)
+    with one_blas_thread(), kept_memory():
+        for part in parts:
+            mine = _of_partition(contents, *part)
+            found = mine if found is None else found if mine is None else merge(found, mine)
     return found
 
 
@@ -310,19 +311,16 @@ def _of_partition(
         )
     if not n:
         return None
-    with one_blas_thread(), kept_memory():
-        y, weights = (as_numbers(y) if checker.numeric_y else y), as_numbers(weights)
-        block = checker.block(as_numbers(X), y, weights, start=start, name=name)
-        return work(steps, statistic, block)
+    y, weights = (as_numbers(y) if checker.numeric_y else y), as_numbers(weights)
+    block = checker.block(as_numbers(X), y, weights, start=start, name=name)
+    return work(steps, statistic, block)
 
 
-def _merged(contents: Any, *sums: Any) -> Any:
+def _merged(contents: Any, last: bool, *sums: Any) -> Any:
     """Merge in order; inputs of a task may be asked for again and are left as they are."""
     merge = _unpacked(contents)[3]
     found = [each for each in sums if each is not None]
-    if len(found) < 2:
-        return found[0] if found else None
-    total = copy.deepcopy(found[0])
+    total = copy.deepcopy(found[0]) if len(found) > 1 else found[0] if found else None
     for each in found[1:]:
         total = merge(total, each)
-    return total
+    return settled(total) if last else total

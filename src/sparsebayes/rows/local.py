@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 from sparsebayes._threads import one_blas_thread
-from sparsebayes.rows.blocks import Block, Meter, plus
+from sparsebayes.rows.blocks import Block, Meter, plus, settled
 
 T = TypeVar("T")
 
@@ -110,7 +110,8 @@ class LocalRows:
                 self._in_threads(statistic, take)
         if not found:
             raise ValueError("no rows are left to fit.")
-        return found[0]
+        result: T = settled(found[0])
+        return result
 
     def _in_threads(
         self, statistic: Callable[[Block], T], take: Callable[[T | None, int], None]

@@ -249,7 +249,8 @@ class Partitions:
             Of the parcel, then of each partition of a lot: X, y, weights, its number, first row and
             number of rows.
         merged : callable
-            Of the parcel and some values of ``leaf`` or ``merged``, in order.
+            Of the parcel, whether nothing is merged after it, and some values of ``leaf`` or
+            ``merged``, in order.
         fan_in : int
             How many ``merged`` takes at a time.
 
@@ -277,12 +278,14 @@ class Partitions:
             leaves[key] = sum(self.lengths[i] for i in lot)
         level: list[Any] = list(leaves)
         depth = 0
-        while len(level) > 1:
+        while depth == 0 or len(level) > 1:
             depth += 1
             groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
             level = [(layer, depth, i) for i in range(len(groups))]
+            last = len(groups) == 1
             tasks |= {
-                key: (merged, contents, *group) for key, group in zip(level, groups, strict=True)
+                key: (merged, contents, last, *group)
+                for key, group in zip(level, groups, strict=True)
             }
         tasks[layer] = level[0]
         return Delayed(layer, _extended(self.graph, layer, tasks)), leaves

@@ -1,6 +1,8 @@
 """What is known of rows before atoms are: how many, how large, which labels. And a few of them."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -118,12 +120,35 @@ def _both(one: Any, other: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class _InOrder:
+    """Summaries of blocks, merged in the order of the rows, however they come together."""
+
+    pieces: list[tuple[int, int, Summary]]  # first row, the one after the last, and their summary
+
+    def plus(self, other: Self) -> Self:
+        """Both lots; what is merged at once are those from the very first row on."""
+        first, *rest = sorted(self.pieces + other.pieces, key=itemgetter(0))
+        while rest and first[0] == 0 and first[1] == rest[0][0]:
+            _, stop, more = rest.pop(0)
+            first = (0, stop, first[2].plus(more))
+        return type(self)([first, *rest])
+
+    @property
+    def whole(self) -> Summary:
+        """Of all rows."""
+        return reduce(Summary.plus, (summary for _, _, summary in self.pieces))
+
+
+@dataclass(frozen=True)
 class _Summarize:
     """The statistic of `summarize`."""
 
     numeric_y: bool
 
-    def __call__(self, block: Block) -> Summary:
+    def __call__(self, block: Block) -> _InOrder:
+        return _InOrder([(block.start, block.start + block.n, self.of(block))])
+
+    def of(self, block: Block) -> Summary:
         X, y, w = block.X, block.y, block.weights
         labels = None if self.numeric_y else _labels(y, w)
         n_targets, sparse = y.shape[1] if y.ndim == 2 else 0, is_sparse(X)
@@ -153,7 +178,7 @@ def summarize(rows: Rows, *, numeric_y: bool = True) -> Summary:
     Returns
     -------
     Summary
-        The same however rows are divided into blocks, up to rounding.
+        The same however rows are divided into blocks, up to rounding, and wherever these are.
 
     Examples
     --------
@@ -164,7 +189,7 @@ def summarize(rows: Rows, *, numeric_y: bool = True) -> Summary:
     >>> found.n, found.inputs.mean, found.targets.high, round(found.variance, 6)
     (3, array([2., 3.]), array([5.]), 2.916667)
     """
-    found = rows.fold(_Summarize(numeric_y))
+    found = rows.fold(_Summarize(numeric_y)).whole
     rows.meter.length = max(rows.meter.length, found.n)
     if found.n < 2:
         raise ValueError("there is only 1 row: a fit needs at least 2.")
