@@ -47,8 +47,8 @@ RUNS = {
     "surrogates": ("surrogates", "functions with little noise, beside a Gaussian process"),
     "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
     "million": (
-        "million --only sparsebayes 'Nystroem + Ridge, batches' 'Nystroem + logistic' "
-        "'Nystroem + SGD, batches' LIBSVM",
+        "million --disk 1e7 --only sparsebayes 'Nystroem + Ridge, batches' "
+        "'Nystroem + logistic' 'Nystroem + SGD, batches' LIBSVM",
         "many rows: time, memory and accuracy",
     ),
     "million-dask": ("million --dask", "many rows by local threads and by Dask"),
