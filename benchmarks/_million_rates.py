@@ -151,7 +151,7 @@ def calculated(name: str, kind: Kind, n: int) -> dict[str, Any]:
         more = MOST_SAMPLED / kind.kept / CORES if "tenth" in name else 1.0
         return {"": name, "passes": passes, "compute s": seconds * more}
     edges = FAR_ROWS / PARTITION * FAN_IN / (FAN_IN - 1)
-    moved = sum(kind.size) * edges / MACHINES
+    moved = 2 * sum(kind.size) * edges / MACHINES  # with what rounding has left out
     return {
         "": name,
         "passes": passes,
