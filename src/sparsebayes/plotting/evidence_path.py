@@ -65,7 +65,7 @@ class EvidencePathDisplay(Display):
     >>> model = RVR(gamma=0.1).fit(data.X, data.y)
     >>> display = EvidencePathDisplay.from_estimator(model)
     >>> bool(display.objective[-1] == model.solution_.state.objective), display.phase[0]
-    (True, 'grow')
+    (True, 'crowd')
     """
 
     iteration: NDArray[np.intp]

@@ -14,6 +14,7 @@ from scipy.linalg import eigh
 
 from sparsebayes.engine import Breakdown, State, log_evidence_constant, log_hyperprior, refresh
 from sparsebayes.hyperpriors import Hyperprior
+from sparsebayes.problem import Problem
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.exchange import exchange_rounds, is_better, rearrange
@@ -22,7 +23,7 @@ from sparsebayes.solvers.newton import Noise
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Shared", "descended", "shared_variance"]
+__all__ = ["Shared", "descended", "is_spent", "shared_variance"]
 
 _CROWD = 100  # atoms that share a variance
 _FEW = 20  # a model of more atoms has evidently grown
@@ -144,8 +145,13 @@ def descended(run: Run, state: State, noise: Noise, rng: np.random.RandomState) 
     if trial.objective < state.objective + _WORTH:
         return state
     trial = exchange_rounds(run, trial, noise, run.rough)
-    spent = float(trial.dof.sum()) > _SPENT * problem.quad.n
-    return trial if is_better(problem, trial, state) and not spent else state
+    better = is_better(problem, trial, state) and not is_spent(problem, trial)
+    return trial if better else state
+
+
+def is_spent(problem: Problem, state: State) -> bool:
+    """Whether a model explains so much that it is on its way to collapse."""
+    return float(state.dof.sum()) > _SPENT * problem.quad.n
 
 
 def _sorted_out(run: Run, atoms: IndexArray, v: float, held: Noise, noise: Noise) -> State:

@@ -1,7 +1,8 @@
-"""Explore: grow a model from nothing to one of the optima worth comparing.
+"""Explore: from a crowd or from nothing to one of the optima worth comparing.
 
-An estimated noise is held at a fraction of the targets' power until the model has grown: estimated
-from the start it would swallow the signal while the model is small.
+A crowd of atoms that overlap is the better start, and the quicker one. Where they do not, a model
+also grows from nothing, an estimated noise held at a fraction of the targets' power until it has:
+estimated from the start it would swallow the signal while the model is small.
 """
 
 from dataclasses import replace
@@ -13,16 +14,20 @@ from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.problem import empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb
-from sparsebayes.solvers.exchange import LARGE, exchange_rounds, is_smooth
+from sparsebayes.solvers.crowd import from_crowd
+from sparsebayes.solvers.exchange import LARGE, exchange_rounds, is_better, is_smooth
 from sparsebayes.solvers.newton import Noise
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["SAMPLE", "explore", "sample", "start_var"]
+__all__ = ["SAMPLE", "begin", "explore", "grow", "sample", "start_var"]
 
 _COARSE = 3.0  # nats left on the table in a sample of a large dictionary
 _GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
+_FEW = 150  # atoms up to which both a crowd and growth are tried in any case
+_SMALL = 400  # atoms up to which both go on
+_CLOSE = 20.0  # if they are so many nats apart at most: exchanges may turn that around
 SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
@@ -31,8 +36,70 @@ def start_var(run: Run, noise: Noise) -> float:
     return max(noise.var, _FIXED * run.problem.power)
 
 
+def begin(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
+    """Find the structure from a crowd of atoms, from nothing, or from the better of both.
+
+    A crowd alone will do where most atoms it has led to have a neighbor that would do almost as
+    well, unless there are so few that growth costs little.
+
+    Parameters
+    ----------
+    run : Run
+        The fit.
+    noise : Noise
+        The noise, and whether it is estimated.
+    held_var : float
+        Noise variance to grow at.
+    rng : RandomState
+        Draws atoms.
+
+    Returns
+    -------
+    State
+        One of the optima worth comparing, roughly converged.
+    """
+    problem = run.problem
+    state = from_crowd(run, noise, rng)
+    if state is None:
+        return explore(run, noise, held_var, rng)
+    near = noise.estimated or held_var == noise.var
+    if near and problem.quad.size > _FEW and is_smooth(run, state):
+        return exchange_rounds(run, state, noise, run.rough)
+    other = grow(run, noise, held_var, rng)
+    if not is_better(problem, state, other):
+        state, other = other, state
+    close = problem.quad.size <= _SMALL and other.objective > state.objective - _CLOSE
+    state = exchange_rounds(run, state, noise, run.rough)
+    if close:
+        other = exchange_rounds(run, other, noise, run.rough)
+        state = other if is_better(problem, other, state) else state
+    return state
+
+
 def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
-    """Find the structure: grow with the noise held, release it, exchange.
+    """Find the structure from nothing: grow with the noise held, release it, exchange.
+
+    Parameters
+    ----------
+    run : Run
+        The fit.
+    noise : Noise
+        The noise, and whether it is estimated.
+    held_var : float
+        Noise variance to grow at.
+    rng : RandomState
+        Draws atoms of a large dictionary.
+
+    Returns
+    -------
+    State
+        One of the optima worth comparing, roughly converged.
+    """
+    return exchange_rounds(run, grow(run, noise, held_var, rng), noise, run.rough)
+
+
+def grow(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:
+    """Grow a model from nothing with the noise held, then release it.
 
     With a large dictionary this is done on a sample of it whose Gram matrix is small: atoms that
     correlate with the targets, and atoms drawn at random for what only shows later.
@@ -53,7 +120,7 @@ def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState)
         state = refresh(quad, run.problem.hyperprior, active, state.v, state.noise_var)
         if quad.size <= LARGE or not is_smooth(run, state):
             state = climb(run, state, noise, run.rough, "climb")
-    return exchange_rounds(run, state, noise, run.rough)
+    return state
 
 
 def _released(run: Run, state: State, noise: Noise, rough: float) -> State:

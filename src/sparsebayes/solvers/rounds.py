@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, refresh
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import working_set
+from sparsebayes.solvers.exchange import is_better
 from sparsebayes.solvers.swaps import swap_table
 
 FloatArray = NDArray[np.float64]
@@ -187,7 +188,7 @@ def solve(
     iterations = idle = 0
     if near is not None:
         view = views.few(np.union1d(place.active, near))
-        worked = work(view, view.state(place), np.arange(view.atoms.size), tol, max_iter)
+        worked = work(view, view.state(place), np.arange(view.atoms.size), tol, max_iter, anew=True)
         iterations, place = worked.n_iter, view.place(worked.state)
     while True:
         view = views.view(subset, place.active)
@@ -236,7 +237,9 @@ class Worked(NamedTuple):
     n_iter: int
 
 
-def work(view: View, state: State, pool: IndexArray, tol: float, max_iter: int) -> Worked:
+def work(
+    view: View, state: State, pool: IndexArray, tol: float, max_iter: int, anew: bool = False
+) -> Worked:
     """Let the ordinary solver converge on a few atoms.
 
     Parameters
@@ -251,6 +254,8 @@ def work(view: View, state: State, pool: IndexArray, tol: float, max_iter: int) 
         What the certificate is held to.
     max_iter : int
         Most Newton steps.
+    anew : bool, default=False
+        Whether to search from the beginning as well, and to keep what is better.
 
     Returns
     -------
@@ -263,6 +268,13 @@ def work(view: View, state: State, pool: IndexArray, tol: float, max_iter: int) 
         start = (np.searchsorted(pool, state.active), state.v, state.noise_var)
     try:
         found = working_set.solve(few, tol=0.1 * tol, max_iter=max(max_iter, 1), start=start)
+        left = max_iter - found.n_iter
+        if anew and start is not None and left > 0:
+            other = working_set.solve(few, tol=0.1 * tol, max_iter=left)
+            assert isinstance(found.state, State)
+            assert isinstance(other.state, State)
+            better = other if is_better(few, other.state, found.state) else found
+            found = replace(better, n_iter=found.n_iter + other.n_iter)
     except Breakdown:
         return Worked(state, 1)
     assert isinstance(found.state, State)

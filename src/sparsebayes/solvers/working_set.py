@@ -40,7 +40,7 @@ from sparsebayes.solvers.exchange import (
     is_smooth,
     settle,
 )
-from sparsebayes.solvers.explore import SAMPLE, explore, start_var
+from sparsebayes.solvers.explore import SAMPLE, begin, explore, start_var
 from sparsebayes.solvers.neighborhood import entering, within
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.polish import polished
@@ -115,7 +115,7 @@ def solve(
             noise = noise._replace(var=noise.var if not noise.estimated else start[2])
             good = refresh(problem.quad, problem.hyperprior, start[0], start[1], noise.var)
         else:
-            good = explore(run, noise, start_var(run, noise), rng)
+            good = begin(run, noise, start_var(run, noise), rng)
             good = descended(run, good, noise, rng)
             good = relaxed(run, good, noise, rng)
         good = _restarts(run, good, noise, n_restarts, rng)
