@@ -6,7 +6,7 @@ import pytest
 from random_problems import random_case
 from sparsebayes import RVR
 from sparsebayes.datasets import friedman1, sinc
-from sparsebayes.engine import refresh
+from sparsebayes.engine import Breakdown, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem
 from sparsebayes.quadratic import Gram
@@ -79,3 +79,28 @@ def test_any_problem_can_begin(seed):
     assert np.isfinite(state.objective)
     again = refresh(problem.quad, Flat(), state.active, state.v, state.noise_var)
     assert state.objective == pytest.approx(again.objective, rel=1e-6, abs=1e-6)
+
+
+def test_both_starts_go_on_among_few_atoms(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, size=(60, 1))
+    y = np.sin(3 * X[:, 0]) + 0.001 * rng.normal(size=60)
+    both = RVR(gamma=5.0, random_state=0).fit(X, y)
+    monkeypatch.setattr(working_set, "begin", explore.explore)
+    grown = RVR(gamma=5.0, random_state=0).fit(X, y)
+    assert both.log_marginal_likelihood_ > grown.log_marginal_likelihood_ - 0.1
+
+
+def test_growth_that_breaks_down_costs_nothing_else(monkeypatch):
+    problem = Problem(kernels(100, 100), Flat(), None)
+    noise = problem.noise(0.1)
+
+    def broken(run, *_):
+        run.problem = Problem(problem.quad.gram(np.arange(5)), Flat(), None)
+        raise Breakdown
+
+    monkeypatch.setattr(explore, "grow", broken)
+    run = run_of(problem)
+    state = explore.begin(run, noise, noise.var, np.random.RandomState(0))
+    assert run.problem is problem
+    assert state.active.size > 5

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, _journey
 from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial
 from sparsebayes.problem import Status, certify
@@ -16,7 +17,7 @@ from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import ChunkError, Chunks, LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.solvers import latent_rounds
-from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, expand
+from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
 
 NAMES = np.array(["apple", "pear", "a much longer name"])
 
@@ -192,6 +193,30 @@ def test_subsets_of_the_dictionary(K):
     certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
     assert certificate.holds(1e-6)
     assert certificate.max_gain <= ended.solution.certificate.max_gain * (1 + 1e-6) + 1e-12
+
+
+@pytest.mark.parametrize("failures", [1, 1000])
+def test_a_screen_that_float64_cannot_hold_goes_on_with_less(failures, monkeypatch):
+    left = [failures]
+
+    def edgy(latent, hyperprior, point, **options):
+        if point.active.size and latent.n_atoms == 30 and left[0]:
+            left[0] -= 1
+            raise Breakdown
+        return expand(latent, hyperprior, point, **options)
+
+    monkeypatch.setattr(latent_rounds, "expand", edgy)
+    X, y = classes()
+    atoms = Kernel("rbf", gamma=0.5, centers=X[:30]).bind(X)
+    rows = LocalRows(open_source(X, (y == y[0]).astype(float)), 100)
+    latent = RowLatent(rows, atoms, Bernoulli(), True, False, sample_means(atoms, X), len(y))
+    start = Point(np.array([3, 17]), np.ones(2))
+    every = [np.arange(30)]
+    ended = latent_rounds.solve(latent, Flat(), start, subsets=every, tol=1e-6, max_iter=1000)
+    assert np.isfinite(ended.solution.state.objective)
+    if failures == 1:
+        assert ended.solution.status is Status.CONVERGED
+        assert ended.solution.certificate.holds(1e-6)
 
 
 def test_part_of_the_dictionary_is_said_to_be_a_part():

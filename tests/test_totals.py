@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from random_problems import examples, seeds
-from sparsebayes.rows import LocalRows, blocks, open_source
+from sparsebayes.rows import LocalRows, blocks, open_source, summary
 from sparsebayes.rows.blocks import Sums, Total, plus, settled
 from sparsebayes.rows.summary import _InOrder, _Summarize
 
@@ -24,12 +24,14 @@ class Found(Sums):
 
 
 def drawn(rng, n):
-    """Sums of blocks whose sizes differ by many orders of magnitude, and which cancel."""
-    size = 10.0 ** rng.uniform(-12, 12, size=n)
-    return [
+    """Sums of blocks whose sizes differ by many orders of magnitude; the largest ones cancel."""
+    size = 10.0 ** rng.uniform(-12, 8, size=n)
+    found = [
         Found(float(rng.normal() * each), rng.normal(size=(3, 2)) * each, rng.normal(size=2))
         for each in size
     ]
+    largest = max(found, key=lambda each: abs(each.number))
+    return [*found, Found(-largest.number, -largest.array, rng.normal(size=2))]
 
 
 def copied(found):
@@ -110,3 +112,26 @@ def test_summaries_are_merged_in_the_order_of_the_rows(numeric):
         others = ordered.whole.targets if numeric else ordered.whole.labels
         for name, value in vars(sums).items():
             assert_array_equal(value, getattr(others, name), err_msg=name)
+
+
+def test_integers_and_single_precision_are_added_as_doubles():
+    for dtype in (np.intp, np.float32):
+        array = np.full(3, 2**24 + 1, dtype=dtype)
+        one, two = (Found(1.0, array.copy(), np.zeros(1)) for _ in range(2))
+        total = settled(plus(one, two))
+        assert total.array.dtype == np.float64
+        assert_array_equal(total.array, 2.0 * array.astype(float))
+
+
+def test_summaries_of_many_columns_do_not_pile_up(monkeypatch):
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(60, 5)), rng.normal(size=60)
+    source = open_source(X, y)
+    pieces = [_Summarize(True)(block) for block in source.chunks(5)]
+    monkeypatch.setattr(summary, "_KEPT", 20)
+    last = pieces[-1]
+    for piece in reversed(pieces[:-1]):  # from the end: none follows the first row
+        last = last.plus(piece)
+        assert len(last.pieces) <= 4
+    assert_allclose(last.whole.inputs.mean, X.mean(axis=0), atol=1e-14)
+    assert last.whole.n == 60

@@ -1,6 +1,6 @@
 """Rows of data that need not fit in memory, and sums over them."""
 
-from sparsebayes.rows.blocks import Block, Chosen, ChunkError, Meter, Rows, Sums, plus
+from sparsebayes.rows.blocks import Block, Chosen, ChunkError, Meter, Rows, Sums, plus, settled
 from sparsebayes.rows.chunks import Chunks
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.parquet import Parquet
@@ -21,5 +21,6 @@ __all__ = [
     "is_streamed",
     "open_source",
     "plus",
+    "settled",
     "summarize",
 ]

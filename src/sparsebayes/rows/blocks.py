@@ -73,9 +73,10 @@ class Sums:
 
 
 class Total:
-    """Sums of several blocks, as if added without rounding: no order of them changes the result.
+    """Sums of several blocks, added in twice the digits: no order of them changes the result.
 
-    Beside each sum stands what rounding has left out of it (Knuth's two-sum). Blocks on other
+    Beside each sum stands what rounding has left out of it (Knuth's two-sum); the order shows only
+    where all but one part in 1e30 of the terms cancels. Blocks on other
     machines are merged in an order that depends on where they are; a sum that rounds differently
     can lead a search elsewhere.
 
@@ -122,10 +123,11 @@ class Total:
                 larger = np.maximum(mine, more[name]) if np.ndim(mine) else max(mine, more[name])
                 self._sums[name] = larger
                 continue
-            lost = self._lost.setdefault(name, np.zeros_like(mine))
-            _add(mine, lost, np.asarray(more[name], dtype=np.float64))
+            if name not in self._lost:
+                self._lost[name] = np.zeros_like(mine)
+            _add(mine, self._lost[name], np.asarray(more[name], dtype=np.float64))
             if isinstance(other, Total) and name in other._lost:
-                lost += other._lost[name]
+                self._lost[name] += other._lost[name]
         return self
 
     @property
@@ -139,8 +141,10 @@ class Total:
 
 def _own(value: Any) -> FloatArray:
     """An array that may be changed."""
-    kept = isinstance(value, np.ndarray) and value.flags.writeable and value.flags.c_contiguous
-    return value if kept and value.ndim else np.array(value, dtype=np.float64, order="C")
+    kept = isinstance(value, np.ndarray) and value.ndim and value.dtype == np.float64
+    if kept and value.flags.writeable and value.flags.c_contiguous:
+        return np.asarray(value)
+    return np.array(value, dtype=np.float64, order="C")
 
 
 def _plain(value: Any) -> Any:

@@ -53,6 +53,7 @@ class Span:
     few: Atoms  # r of them
     reference: FloatArray  # (r,) about where their means are
     T: FloatArray  # (r, M)
+    given: FloatArray | None = None  # (M,) references of all atoms, where they are known
 
     @property
     def rank(self) -> int:
@@ -61,14 +62,16 @@ class Span:
 
     @property
     def means(self) -> FloatArray:
-        """References of all atoms, (M,)."""
-        return np.asarray(self.reference @ self.T)
+        """References of all atoms, (M,): for some of them the same numbers, to the last bit."""
+        return np.asarray(self.reference @ self.T) if self.given is None else self.given
 
     def restrict(self, indices: IndexArray) -> "Span | None":
         """The same for some of the atoms; None where they are too few for it to pay."""
         if self.rank > _WORTH * indices.size:
             return None
-        return self if indices.size == self.T.shape[1] else replace(self, T=self.T[:, indices])
+        if indices.size == self.T.shape[1]:
+            return self
+        return replace(self, T=self.T[:, indices], given=self.means[indices])
 
     def between(
         self, gram: FloatArray, one: IndexArray, two: IndexArray | None = None, K: int = 1

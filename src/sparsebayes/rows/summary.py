@@ -18,6 +18,7 @@ from sparsebayes.rows.moments import Moments, moments
 __all__ = ["Gathered", "Labels", "Summary", "gather", "summarize"]
 
 _MOST_LABELS = 1 << 16
+_KEPT = 1 << 18  # columns and labels of summaries that wait for those before them
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ class Summary:
         return 0.0 if self.inputs is None else self.inputs.weight
 
     @property
+    def size(self) -> int:
+        """Columns and labels that it is of."""
+        columns = [len(part.reference) for part in (self.inputs, self.targets) if part is not None]
+        return sum(columns) + (0 if self.labels is None else len(self.labels.classes))
+
+    @property
     def width(self) -> int:
         """Columns of X; zero where it is sparse, and a row takes little memory."""
         return 0 if self.sparse or self.inputs is None else len(self.inputs.reference)
@@ -126,11 +133,12 @@ class _InOrder:
     pieces: list[tuple[int, int, Summary]]  # first row, the one after the last, and their summary
 
     def plus(self, other: Self) -> Self:
-        """Both lots; what is merged at once are those from the very first row on."""
+        """Both lots; what is merged at once are those from the very first row on, or too many."""
         first, *rest = sorted(self.pieces + other.pieces, key=itemgetter(0))
-        while rest and first[0] == 0 and first[1] == rest[0][0]:
+        many = sum(summary.size for _, _, summary in (first, *rest)) > _KEPT
+        while rest and (many or (first[0] == 0 and first[1] == rest[0][0])):
             _, stop, more = rest.pop(0)
-            first = (0, stop, first[2].plus(more))
+            first = (first[0], stop, first[2].plus(more))
         return type(self)([first, *rest])
 
     @property

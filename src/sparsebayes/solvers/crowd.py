@@ -20,7 +20,7 @@ __all__ = ["from_crowd"]
 
 _CROWD = 384  # atoms that begin together,
 _LEAST = 20  # of at least so many
-_STEPS = 50  # Newton steps that must be allowed: growth makes the best of fewer
+_STEPS = 500  # Newton steps that must be allowed: growth makes the best of fewer
 _PROBE = 100  # of which tell what variance and noise would suit them
 # Ratio of that variance to the noise, for each observation, from which on weights almost cancel.
 # Then only all of them show how much they explain, and a noise that is free takes much of it.
@@ -44,7 +44,7 @@ def from_crowd(run: Run, noise: Noise, rng: np.random.RandomState) -> State | No
     -------
     State or None
         A model of few atoms, roughly converged. None under a prior with a price, where a crowd does
-        not begin; and where it leads to nothing, or on the way to collapse.
+        not begin, and where float64 cannot hold it or it leads on the way to collapse.
     """
     problem = run.problem
     atoms = np.flatnonzero(problem.quad.diag)

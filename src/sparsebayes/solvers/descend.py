@@ -107,7 +107,7 @@ def descended(run: Run, state: State, noise: Noise, rng: np.random.RandomState) 
     run : Run
         The fit, which has arrived at ``state``.
     state : State
-        An optimum that was grown from nothing.
+        An optimum that was found before.
     noise : Noise
         The noise, and whether it is estimated.
     rng : RandomState

@@ -5,6 +5,7 @@ also grows from nothing, an estimated noise held at a fraction of the targets' p
 estimated from the start it would swallow the signal while the model is small.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +28,7 @@ _GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
 _FEW = 150  # atoms up to which both a crowd and growth are tried in any case
 _SMALL = 400  # atoms up to which both go on
-_CLOSE = 20.0  # if they are so many nats apart at most: exchanges may turn that around
+_CLOSE = 20.0  # if they are so many nats apart at most
 SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
@@ -62,18 +63,25 @@ def begin(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -
     state = from_crowd(run, noise, rng)
     if state is None:
         return explore(run, noise, held_var, rng)
+    quad = problem.quad
+    cheap = quad.size <= _FEW or quad.n >= _OBSERVED * quad.size
     near = noise.estimated or held_var == noise.var
-    if near and problem.quad.size > _FEW and is_smooth(run, state):
+    if near and not cheap and is_smooth(run, state):
         return exchange_rounds(run, state, noise, run.rough)
-    other = grow(run, noise, held_var, rng)
-    if not is_better(problem, state, other):
+    other = None
+    with suppress(Breakdown):
+        other = grow(run, noise, held_var, rng)
+    run.problem = problem  # growth may have stopped in a sample of it
+    if other is not None and not is_better(problem, state, other):
         state, other = other, state
-    close = problem.quad.size <= _SMALL and other.objective > state.objective - _CLOSE
-    state = exchange_rounds(run, state, noise, run.rough)
-    if close:
-        other = exchange_rounds(run, other, noise, run.rough)
-        state = other if is_better(problem, other, state) else state
-    return state
+    best = exchange_rounds(run, state, noise, run.rough)
+    if other is not None:  # its exchanges may turn around which is better
+        close = quad.size <= _SMALL and other.objective > state.objective - _CLOSE
+        with suppress(Breakdown):
+            if cheap or close:
+                other = exchange_rounds(run, other, noise, run.rough)
+                best = other if is_better(problem, other, best) else best
+    return best
 
 
 def explore(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -> State:

@@ -22,6 +22,7 @@ from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers.convergence import converge
 from sparsebayes.solvers.expansion import (
+    NOTHING,
     UNIT_NOISE,
     Expanded,
     Point,
@@ -224,13 +225,13 @@ class _Rounds:
         return Screened(at, atoms, here, certificate, subset, turn + 1)
 
     def _expanded(self, view: LatentData[Any], point: Point) -> Expanded:
-        """Expand, at smaller variances where float64 cannot hold these."""
+        """Expand, at smaller variances where float64 cannot hold these, or without atoms."""
         for _ in range(EASINGS):
             try:
                 return expand(view, self.hyperprior, point)
             except Breakdown:  # sums in another order round differently: it was at the very edge
                 point = point._replace(v=EASIER * point.v)
-        return expand(view, self.hyperprior, point)
+        return expand(view, self.hyperprior, NOTHING)
 
     def close(self, found: Screened) -> IndexArray:
         """Atoms, of the whole dictionary, that are closest to entering."""

@@ -166,8 +166,8 @@ def solve(
     max_iter : int
         Most Newton steps in all.
     near : ndarray of int or None, default=None
-        Atoms with which the active ones converge before the first screen; None where the start is
-        a place that was screened before.
+        Atoms with which the active ones converge before the first screen, in a search from the
+        beginning too; None where the start is a place that was screened before.
     turn : int, default=0
         Screens of earlier calls.
     subset : int, default=0
@@ -269,8 +269,8 @@ def work(
     try:
         found = working_set.solve(few, tol=0.1 * tol, max_iter=max(max_iter, 1), start=start)
         left = max_iter - found.n_iter
-        if anew and start is not None and left > 0:
-            other = working_set.solve(few, tol=0.1 * tol, max_iter=left)
+        if anew and start is not None and pool.size > state.active.size and left > 1:
+            other = working_set.solve(few, tol=0.1 * tol, max_iter=left // 2)
             assert isinstance(found.state, State)
             assert isinstance(other.state, State)
             better = other if is_better(few, other.state, found.state) else found

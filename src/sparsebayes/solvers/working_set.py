@@ -6,8 +6,9 @@
 3. Exchange: greedy growth ends in one of many optima. Add to each active atom the atoms that
    would best replace it, let them compete, converge again, and keep the result if it is better.
 
-The noise is held at a fraction of the targets' power until the model has grown: estimated from the
-start it would swallow the signal while the model is small.
+A search begins with a crowd of atoms that share one variance, of which most leave, or grows from
+nothing, or tries both (`solvers.explore`). While a model grows the noise is held at a fraction of
+the targets' power: estimated from the start it would swallow the signal while the model is small.
 """
 
 from contextlib import suppress
