@@ -26,7 +26,8 @@ __all__ = ["SAMPLE", "begin", "explore", "grow", "sample", "start_var"]
 _COARSE = 3.0  # nats left on the table in a sample of a large dictionary
 _GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
-_FEW = 150  # atoms up to which both a crowd and growth are tried in any case
+_FEW = 150  # atoms up to which both a crowd and growth are tried in any case, and go on,
+_OBSERVED = 3.0  # or observations for each atom, from which on searches cost little beside sums
 _SMALL = 400  # atoms up to which both go on
 _CLOSE = 20.0  # if they are so many nats apart at most
 SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
@@ -41,7 +42,7 @@ def begin(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -
     """Find the structure from a crowd of atoms, from nothing, or from the better of both.
 
     A crowd alone will do where most atoms it has led to have a neighbor that would do almost as
-    well, unless there are so few that growth costs little.
+    well, unless growth costs little: among few atoms, or beside sums over many more observations.
 
     Parameters
     ----------
