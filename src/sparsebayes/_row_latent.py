@@ -37,18 +37,20 @@ from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.likelihoods import Gaussian, Likelihood
 from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
-from sparsebayes.row_latent import RowLatent, RowLatentQuadratic
+from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows
 from sparsebayes.rows.gaussian import sample_means
-from sparsebayes.rows.kept import kept, sampled
+from sparsebayes.rows.kept import kept, sampled, transformed
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Screens
+from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import latent_rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Expanded, Point, restored
 from sparsebayes.solvers.latent_rounds import Resembled, Screened
+from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -57,6 +59,7 @@ Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentColum
 __all__ = ["infer_rows"]
 
 _NONE = np.empty(0, dtype=np.intp)
+_TOLD = 4000  # most rows at which coordinates are made orthonormal
 _SAMPLE = 20_000  # rows that stand for all around a mode,
 _MANY = 4  # where there are so many times more
 
@@ -175,10 +178,12 @@ class _Fit:
         reference, span = np.zeros(atoms.size), None
         seeks = journey.seeks_span(summary.n, atoms.size)
         if center or seeks:
-            X, _, _ = gather(rows, min(1.0, REFERENCE / summary.n), SEED)
+            wanted = max(REFERENCE, min(2 * atoms.size, _TOLD) if seeks else 0)
+            X, _, _ = gather(rows, min(1.0, wanted / summary.n), SEED)
             reference = sample_means(atoms, X)
             span = find_span(atoms, X, center) if seeks else None
-            reference = reference if span is None else span.means
+            if span is not None:
+                reference, span = span.means, span.turned(X)
         self.latent = RowLatent(
             rows, atoms, likelihood, center, shared, reference, self.n, counts, span
         )
@@ -288,19 +293,24 @@ class _Fit:
 
         ``within`` is the step by which they are drawn whenever they are read, if they are.
         """
-        room = self.journey.budget.rows_kept(latent.rows.n_features + 1)
-        if latent.n_rows < _MANY * _SAMPLE or room < _SAMPLE:
+        budget, at = self.journey.budget, latent.coordinates()
+        width = latent.rows.n_features + (0 if at is None else at.size)
+        if latent.n_rows < _MANY * _SAMPLE or budget.rows_kept(width + 1) < _SAMPLE:
             return None
         rows, some = latent.rows, self._some(_SAMPLE / latent.n_rows)
         if within is not None:  # a second draw would depend on how they are divided into blocks
             rows, some = self.latent.rows, self._some(_SAMPLE / self.n)
-        drawn: list[Rows] = []
+        drawn: list[LocalRows] = []  # themselves, and their coordinates
 
-        def resembled(at: Expanded, atoms: IndexArray) -> RowLatent | None:
+        def resembled(here: Expanded, atoms: IndexArray) -> RowLatent | None:
             if not drawn:
-                drawn.append(sampled(rows, some, self.journey.budget, within))
-            assert isinstance(at.quad, RowLatentQuadratic)
-            return latent.resembled(at.quad, atoms, drawn[0])
+                drawn.append(sampled(rows, some, budget, within))
+            if not isinstance(here.quad, SpannedQuadratic):
+                return latent.resembled(here.quad, atoms, drawn[0])
+            if len(drawn) == 1:
+                assert at is not None
+                drawn.append(transformed(drawn[0], at.atoms, at.reference, budget))
+            return latent.resembled(here.quad, atoms, drawn[1])
 
         return resembled
 

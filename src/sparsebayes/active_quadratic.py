@@ -65,7 +65,7 @@ class ActiveQuadratic(LatentColumns):
         center: bool,
         shared: bool,
     ) -> None:
-        (z, c), (gradient, _, gram, D, curvature) = place, normal
+        (z, c), (gradient, _, gram, D, curvature, _) = place, normal
         intercepts = Intercepts(curvature, center)
         C, K = intercepts.C, len(c)
         total = total_pull(normal, place, C)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri, dtrtrs
+from scipy.linalg.lapack import dgeqrf, dpotrf, dpotri, dtrtri, dtrtrs
 
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.quadratic import Gram, Quadratic
@@ -32,6 +32,7 @@ __all__ = [
     "refresh",
     "resolved",
     "screen",
+    "triangle",
     "whiten",
 ]
 
@@ -60,7 +61,7 @@ class Whitened(NamedTuple):
     z: FloatArray  # (m, T) whitened posterior mean
     log_evidence: float
     residual: float  # |t - Phi mu|^2 over all targets
-    condition: float  # sum of B_jj W_jj: how far float64's rounding is magnified
+    condition: float  # how far rounding is magnified: sum of B_jj W_jj, or its root (`Gram.root`)
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,8 @@ def factorize(
     """Lower Cholesky factor of B = I + R G R, the diagonal of R and that of B."""
     m = len(gram.g)
     root = np.sqrt(per_column(v, m) / noise_var)
+    if gram.root is not None:
+        return triangle(gram.root.D * root)[0], root, 1.0 + gram.diag * root * root
     B = np.empty((m, m))
     np.multiply(gram.G, root, out=B)
     B *= root[:, None]
@@ -141,6 +144,43 @@ def factorize(
     if info != 0:
         raise Breakdown
     return L, root, own
+
+
+def triangle(D: FloatArray, t: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
+    """Lower factor of I + D'D without its square, by Householder's rotations, and L^-1 D't.
+
+    Parameters
+    ----------
+    D : ndarray of shape (q, m)
+        Columns.
+    t : ndarray of shape (q, T) or None, default=None
+        Targets.
+
+    Returns
+    -------
+    L : ndarray of shape (m, m)
+        Of positive diagonal.
+    y : ndarray of shape (m, T)
+        The targets along its columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> triangle(np.full((1, 1), 0.75), np.ones((1, 1)))
+    (array([[1.25]]), array([[0.6]]))
+    """
+    q, m = D.shape
+    count = 0 if t is None else t.shape[1]
+    stacked = np.zeros((q + m, m + count), order="F")
+    stacked[:q, :m] = D
+    stacked[q:, :m] = np.eye(m)
+    if t is not None:
+        stacked[:q, m:] = t
+    found, _, _, info = dgeqrf(stacked, overwrite_a=1)
+    if info != 0 or not np.isfinite(found[:m]).all():
+        raise Breakdown
+    found = found[:m] * np.sign(found.diagonal()[:m])[:, None]
+    return np.asfortranarray(np.tril(found[:, :m].T)), found[:, m:]
 
 
 def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
@@ -171,7 +211,13 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
             gram.tt,
             1.0,
         )
-    L, root, own = factorize(gram, v, noise_var)
+    y = None
+    if gram.root is None:
+        L, root, own = factorize(gram, v, noise_var)
+    else:
+        root = np.sqrt(per_column(v, m) / noise_var)
+        own = 1.0 + gram.diag * root * root
+        L, y = triangle(gram.root.D * root, gram.root.t / math.sqrt(noise_var))
     half, info = dpotri(L, lower=1)  # the lower triangle; clean=1 left zeros above it
     if info != 0:
         raise Breakdown
@@ -179,11 +225,14 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     diagonal = W.ravel(order="K")[:: m + 1]
     diagonal *= 0.5
     condition = float(own @ diagonal)
+    if gram.root is not None:  # it is that of the factor: B was never rounded
+        condition = math.sqrt(condition)
     if not condition * EPS < _UNSCORABLE:
         raise Breakdown
-    h = gram.g * (root / math.sqrt(noise_var))[:, None]
-    # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
-    y, _ = dtrtrs(L, h, lower=1)
+    if y is None:
+        h = gram.g * (root / math.sqrt(noise_var))[:, None]
+        # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
+        y, _ = dtrtrs(L, h, lower=1)
     z, _ = dtrtrs(L, y, lower=1, trans=1)
     explained = float(np.vdot(y, y))
     log_det = 2.0 * float(np.add.reduce(np.log(L.diagonal())))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
-from sparsebayes.quadratic import ColumnCache, Gram, members
+from sparsebayes.quadratic import ColumnCache, Gram, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -188,7 +188,8 @@ class LatentColumns:
         if new.size:
             G[new[:, None], new] = self._block(indices[new])
         G.flat[:: indices.size + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset, self.group)
+        offset, root = self.log_offset, self._root(indices)
+        return Gram(G, self.g[indices], self.tt, self.n, self.spread, offset, self.group, root)
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         """Columns of G as rows, shape (k, M K)."""
@@ -197,6 +198,10 @@ class LatentColumns:
     def _block(self, indices: IndexArray) -> FloatArray:
         """G of some columns alone."""
         raise NotImplementedError
+
+    def _root(self, indices: IndexArray) -> Root | None:
+        """What G of some columns is the square of, where it is known."""
+        return None
 
 
 class LatentQuadratic(LatentColumns):

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from sparsebayes.engine import Breakdown
+from sparsebayes.engine import Breakdown, triangle
 from sparsebayes.latent_quadratic import Intercepts
+from sparsebayes.roots import root_of
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -50,13 +51,14 @@ class Start(NamedTuple):
 
 
 class Normal(NamedTuple):
-    """What a Newton step needs, summed over samples; U are the whitened columns."""
+    """What a Newton step needs, summed over samples; U are the whitened columns, or others."""
 
     gradient: FloatArray  # (m,) U' slope
     pull: FloatArray  # (K,) sum of slopes
     gram: FloatArray  # (m, m) U'B U
     cross: FloatArray  # (m, K) U'B
     curvature: FloatArray  # (n, K, K) whose sum is that of B
+    mix: FloatArray | None = None  # (q, m): the sums are of q columns whose weights are mix @ z
 
 
 class Look(Protocol):
@@ -219,18 +221,21 @@ class Newton(Generic[L, M_co]):
     def _step(self, z: FloatArray, look: L) -> _Step:
         """Newton step in z and the intercepts, and half the increase it promises twice over."""
         m = len(z)
-        products, pull, gram, D, curvature = look.normal()
-        gradient = products - z
+        products, pull, gram, D, curvature, mix = look.normal()
+        gradient = (products if mix is None else mix.T @ products) - z
         covariance = Intercepts(curvature, self.landscape.center).covariance
         if m == 0:
             step = covariance @ pull
             return gradient, step, float(pull @ step)
         A = gram - D @ covariance @ D.T
-        A.flat[:: m + 1] += 1.0
+        if mix is None:
+            A.flat[:: m + 1] += 1.0
+            factor, info = dpotrf(A.T, lower=1, overwrite_a=1)
+            if info != 0:
+                raise Breakdown
+        else:
+            factor, D = triangle(root_of(A) @ mix)[0], mix.T @ D
         right = gradient - D @ (covariance @ pull)
-        factor, info = dpotrf(A.T, lower=1, overwrite_a=1)
-        if info != 0:
-            raise Breakdown
         dz, _ = dpotrs(factor, right, lower=1)
         dc = covariance @ (pull - D.T @ dz)
         if not self.landscape.center:

@@ -25,6 +25,7 @@ __all__ = [
     "Gram",
     "OrthonormalQuadratic",
     "Quadratic",
+    "Root",
     "Targets",
     "members",
 ]
@@ -90,6 +91,17 @@ class Quadratic(Protocol):
         ...
 
 
+class Root(NamedTuple):
+    """Least squares that a quadratic is that of: ``G = D'D``, ``g = D't``.
+
+    G holds the squares of what D holds: atoms whose weights almost cancel leave twice the digits
+    in D that they leave in G.
+    """
+
+    D: FloatArray  # (q, M)
+    t: FloatArray  # (q, T)
+
+
 @dataclass(frozen=True)
 class Gram:
     """A quadratic held as a dense matrix: for few atoms, or as mergeable statistics.
@@ -110,6 +122,7 @@ class Gram:
     spread: float
     log_offset: float = 0.0
     group: int = 1  # columns that share one variance
+    root: Root | None = None  # where it is known
 
     @property
     def size(self) -> int:
@@ -135,7 +148,8 @@ class Gram:
         """Return the quadratic of some atoms alone."""
         own = members(indices, self.group)
         G = self.G.take(own, axis=0).take(own, axis=1)
-        return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group)
+        root = None if self.root is None else self.root._replace(D=self.root.D[:, own])
+        return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group, root)
 
 
 @dataclass(frozen=True)

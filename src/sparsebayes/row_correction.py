@@ -21,16 +21,18 @@ __all__ = ["Correction"]
 
 @dataclass(frozen=True)
 class Correction:
-    """What sums over all rows have beyond those over a sample, of all columns of M atoms.
+    """What sums over all rows have beyond those over a sample, of all columns of r functions.
 
     Parameters
     ----------
-    w : ndarray of shape (M K,)
+    w : ndarray of shape (r K,)
         Weights of the place around which it holds.
     c : ndarray of shape (K,)
-        Intercepts there, of atoms less their references.
+        Intercepts there, of functions less their references.
     more : LookSums
         Sums over all rows less sums over the sample, there.
+    E : ndarray of shape (r, M)
+        Atoms of the dictionary as sums of these functions.
 
     Examples
     --------
@@ -39,9 +41,9 @@ class Correction:
     ...     one, square = np.full(1, slope), np.full((1, 1), curvature)
     ...     return LookSums(value, np.empty(0), one, square, one, square, square, 0.0, 0.0)
     >>> nowhere = Functions(np.arange(1), np.zeros((1, 1)), np.zeros(1))
-    >>> found = Correction.between(nowhere, 1, sums(-5.0, 3.0, 2.0), sums(-4.0, 1.0, 1.0))
+    >>> found = Correction.between(nowhere, sums(-5.0, 3.0, 2.0), sums(-4.0, 1.0, 1.0), np.eye(1))
     >>> there = Functions(np.arange(1), np.full((1, 1), 0.1), np.zeros(1))
-    >>> right = found.applied(sums(-4.0, 1.0, 1.0), there, np.arange(1))
+    >>> right = found.applied(sums(-4.0, 1.0, 1.0), there, found.E, np.arange(1))
     >>> round(right.value, 3), right.gradient.round(3)
     (-4.805, array([2.9]))
     """
@@ -49,10 +51,11 @@ class Correction:
     w: FloatArray
     c: FloatArray
     more: LookSums
+    E: FloatArray
 
     @classmethod
     def between(
-        cls, place: Functions, atoms: int, everything: LookSums, sample: LookSums
+        cls, place: Functions, everything: LookSums, sample: LookSums, E: FloatArray
     ) -> "Correction":
         """The difference of two sums at the same place.
 
@@ -60,10 +63,10 @@ class Correction:
         ----------
         place : Functions
             The place.
-        atoms : int
-            Number of atoms M.
         everything, sample : LookSums
             Sums over all rows and over the sample, of all columns.
+        E : ndarray of shape (r, M)
+            Atoms as sums of the r functions.
 
         Returns
         -------
@@ -79,42 +82,28 @@ class Correction:
             cross=everything.cross - sample.cross,
             gram=everything.gram - sample.gram,
         )
-        return cls(_flat(place, atoms), place.c, more)
+        return cls(_flat(place, np.eye(len(E))), place.c, more, E)
 
     def restrict(self, atoms: IndexArray) -> "Correction":
-        """The same for some of the atoms, the others without weight.
+        """The same for some of the atoms.
 
         Parameters
         ----------
         atoms : ndarray of shape (m,)
-            Which ones, ascending.
+            Which ones.
 
         Returns
         -------
         Correction
-            Around the same place, as far as these atoms go.
+            Around the same place.
         """
-        K = len(self.c)
-        columns = (atoms[:, None] * K + np.arange(K)).ravel()
-        if columns.size == self.w.size:
-            return self
-        w = np.zeros_like(self.w)
-        w[columns] = self.w[columns]
-        value, gradient, pull = self._moved(w, self.c)
-        more = replace(
-            self.more,
-            value=value,
-            pull=pull,
-            gradient=gradient[columns],
-            cross=self.more.cross[columns],
-            gram=self.more.gram[np.ix_(columns, columns)],
-        )
-        return Correction(w[columns], self.c, more)
+        return replace(self, E=self.E[:, atoms])
 
     def applied(
         self,
         sums: LookSums,
         place: Functions,
+        E: FloatArray | None,
         columns: IndexArray,
         others: tuple[Functions, ...] = (),
     ) -> LookSums:
@@ -125,9 +114,11 @@ class Correction:
         sums : LookSums
             Of the sample, at ``place`` and ``others``.
         place : Functions
-            Where it was looked at.
+            Where it was looked at, as sums of q functions.
+        E : ndarray of shape (r, q) or None
+            These functions as sums of the r that it knows; None where they are the same.
         columns : ndarray of shape (m,)
-            In whose weights derivatives were taken.
+            Of these functions, in whose weights derivatives were taken.
         others : tuple of Functions, default=()
             Other places, where only the log likelihood was wanted.
 
@@ -136,19 +127,24 @@ class Correction:
         LookSums
             The sums.
         """
-        M = self.w.size // len(self.c)
-        value, gradient, pull = self._moved(_flat(place, M), place.c)
-        elsewhere = [self._moved(_flat(other, M), other.c)[0] for other in others]
-        more = self.more
+        more, K, r = self.more, len(self.c), len(self.E)
+        E = np.eye(r) if E is None else E
+        value, gradient, pull = self._moved(_flat(place, E), place.c)
+        elsewhere = [self._moved(_flat(other, E), other.c)[0] for other in others]
+        slopes = (E.T @ gradient.reshape(r, K)).ravel()
+        cross = np.tensordot(E, more.cross.reshape(r, K, K), (0, 0)).reshape(-1, K)
+        half = np.tensordot(E, more.gram.reshape(r, K, r * K), (0, 0))  # (q, K, r K)
+        gram = np.tensordot(half.reshape(len(slopes), r, K), E, (1, 0))  # (q K, K, q)
+        gram = gram.transpose(0, 2, 1).reshape(len(slopes), len(slopes))
         return replace(
             sums,
             value=sums.value + value,
             elsewhere=sums.elsewhere + elsewhere,
             pull=sums.pull + pull,
             C=sums.C + more.C,
-            gradient=sums.gradient + gradient[columns],
-            cross=sums.cross + more.cross[columns],
-            gram=sums.gram + more.gram[np.ix_(columns, columns)],
+            gradient=sums.gradient + slopes[columns],
+            cross=sums.cross + cross[columns],
+            gram=sums.gram + gram[columns[:, None], columns],
         )
 
     def _moved(self, w: FloatArray, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
@@ -160,8 +156,6 @@ class Correction:
         return float(value), more.gradient - bent, more.pull - tilted
 
 
-def _flat(place: Functions, atoms: int) -> FloatArray:
-    """Weights of all columns."""
-    w = np.zeros((atoms, len(place.c)))
-    w[place.atoms] = place.weights
-    return w.ravel()
+def _flat(place: Functions, E: FloatArray) -> FloatArray:
+    """Weights of all columns of the functions that a correction knows."""
+    return np.asarray(E[:, place.atoms] @ place.weights).ravel()

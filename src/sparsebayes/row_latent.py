@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.active_quadratic import log_offset_at, total_pull
 from sparsebayes.design import STORED_BYTES, make_design
-from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries import Atoms, Linear
 from sparsebayes.engine import Breakdown
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
@@ -21,10 +21,12 @@ from sparsebayes.mode_search import Normal
 from sparsebayes.row_correction import Correction
 from sparsebayes.row_landscape import RowLandscape, RowMode
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
+from sparsebayes.rows.coordinates import Coordinates, Mixed, coordinates_of
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.latent import Functions, Looks, LookSums, Screens, ScreenSums
 from sparsebayes.rows.span import Span
 from sparsebayes.rows.summary import gather
+from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -109,40 +111,68 @@ class RowLatent:
 
     def restrict(self, atoms: IndexArray) -> "RowLatent":
         """The same rows with some of the atoms."""
-        span = None if self.span is None else self.span.restrict(atoms)
+        span = None if self.span is None else self.span.seen(atoms)
         few, reference = self.atoms.restrict(atoms), self.reference[atoms]
         correction = None if self.correction is None else self.correction.restrict(atoms)
         return replace(self, atoms=few, reference=reference, span=span, correction=correction)
 
-    def resembled(
-        self, quad: "RowLatentQuadratic", atoms: IndexArray, sample: Rows
-    ) -> "RowLatent | None":
+    def resembled(self, quad: LatentColumns, atoms: IndexArray, sample: Rows) -> "RowLatent | None":
         """A sample of the rows that stands for all of them around a mode, with some of the atoms.
 
         Parameters
         ----------
-        quad : RowLatentQuadratic
+        quad : RowLatentQuadratic or SpannedQuadratic
             An expansion over all rows.
         atoms : ndarray of int
             Atoms of it, ascending; those of the mode are among them.
         sample : Rows
-            Some of the rows, with weights by which they stand for all.
+            Some of the rows, with weights by which they stand for all; of coordinates that were
+            `taken` of them, if they have any.
 
         Returns
         -------
         RowLatent or None
             None where there are too many atoms for their products to be known.
         """
-        if atoms.size * self.K > _WHOLE:
+        if isinstance(quad, SpannedQuadratic):
+            return self._resembled(quad, atoms, sample)
+        if not isinstance(quad, RowLatentQuadratic) or atoms.size * self.K > _WHOLE:
             return None
         place, everything = quad.sums_of(atoms)
         few, reference = quad.atoms.restrict(atoms), quad.reference[atoms]
         every = np.arange(atoms.size * self.K)
-        own = sample.fold(Looks(few, reference, self.likelihood, place, every))
-        correction = Correction.between(place, atoms.size, everything, own)
+        looked = Looks(few, reference, self.likelihood, place, every)
+        correction = Correction.between(place, everything, sample.fold(looked), np.eye(atoms.size))
         return replace(
             self, rows=sample, atoms=few, reference=reference, span=None, correction=correction
         )
+
+    def _resembled(
+        self, quad: SpannedQuadratic, atoms: IndexArray, sample: Rows
+    ) -> "RowLatent | None":
+        """The same where rows of the sample are coordinates of its rows."""
+        assert self.span is not None
+        r, A = self.span.rank, quad.A[:, atoms]
+        if len(quad.A) != r:
+            return None  # the expansion was in other coordinates
+        own, nothing, every = Linear().bind(np.zeros((1, r))), np.zeros(r), np.arange(r * self.K)
+        looked = Looks(own, nothing, self.likelihood, quad.place, every)
+        correction = Correction.between(quad.place, quad.sums, sample.fold(looked), A)
+        reference = np.zeros(atoms.size)
+        return replace(
+            self,
+            rows=sample,
+            atoms=Mixed(own, A),
+            reference=reference,
+            span=Span(own, nothing, A, np.eye(r), A, reference),
+            correction=correction,
+        )
+
+    def coordinates(self) -> Coordinates | None:
+        """Those of all atoms, where these are sums of a few."""
+        if self.span is None:
+            return None
+        return coordinates_of(self.span, self.atoms, np.arange(self.atoms.size))
 
     def draw(self, rng: np.random.RandomState) -> Chosen | ByKind | None:
         """Rows drawn at random, more of rare classes; None where there are not too many."""
@@ -163,9 +193,55 @@ class RowLatent:
         """The log likelihood as a function of the weights of some columns."""
         return RowLandscape(self, columns, v)
 
-    def quadratic(self, mode: RowMode, alone: bool = False) -> "RowLatentQuadratic":
-        """Expand the likelihood around a mode, over all atoms."""
-        return RowLatentQuadratic(self, mode, alone)
+    def quadratic(self, mode: RowMode, alone: bool = False) -> LatentColumns:
+        """Expand the likelihood around a mode, over all atoms or those that are active there."""
+        found = self._alone(mode) if alone else self._spanned(mode)
+        return RowLatentQuadratic(self, mode, alone) if found is None else found
+
+    def _alone(self, mode: RowMode) -> SpannedQuadratic | None:
+        """In the coordinates in which Newton's method has looked: no pass is needed."""
+        if mode.seen is None:
+            return None
+        seen = mode.seen
+        A = np.zeros((seen.coordinates.size, self.n_atoms))
+        A[:, seen.atoms] = seen.coordinates.J
+        return SpannedQuadratic(
+            seen.sums, seen.place, A, self.reference, self.center, self.shared, self.n_rows
+        )
+
+    def _spanned(self, mode: RowMode) -> SpannedQuadratic | None:
+        """One pass over the rows, in coordinates of all atoms, if that pays."""
+        K, at = self.K, self.coordinates()
+        if at is None or not _pays(at.size, self.n_atoms, K, mode.columns.size):
+            return None
+        active = np.unique(mode.columns // K)
+        functions = self._functions(mode)
+        here = Functions(np.arange(at.size), at.J[:, active] @ functions.weights, functions.c)
+        every = np.arange(at.size * K)
+        sums = self.rows.fold(Looks(at.atoms, at.reference, self.likelihood, here, every))
+        if self.correction is not None:
+            sums = self.correction.applied(sums, here, at.E, every)
+        # Newton's method has summed the same of the active atoms themselves.
+        J = at.of(mode.columns, K)
+        wrong, root = np.abs(J.T @ sums.gram @ J - mode.sums.gram), mode.sums.gram.diagonal()
+        root = np.sqrt(np.maximum(root, 0.0))
+        if (wrong > _CONFIRMED * root * root[:, None]).any():
+            return None
+        center, clip = self.center, self.correction is not None
+        return SpannedQuadratic(
+            sums, here, at.J, self.reference, center, self.shared, self.n_rows, clip
+        )
+
+    def _functions(self, mode: RowMode) -> Functions:
+        """The latent functions at a mode, of atoms less their references."""
+        if mode.seen is None:
+            shift = np.bincount(
+                mode.columns % self.K,
+                mode.w * self.reference[mode.columns // self.K],
+                minlength=self.K,
+            )
+            return Functions.of(mode.columns, mode.w, mode.c + shift)
+        return Functions.of(mode.columns, mode.w, mode.seen.place.c)
 
 
 class _Found(NamedTuple):
@@ -198,7 +274,6 @@ class RowLatentQuadratic(LatentColumns):
     def __init__(self, latent: RowLatent, mode: RowMode, alone: bool = False) -> None:
         self.rows, self.atoms, self.likelihood = latent.rows, latent.atoms, latent.likelihood
         self.mode, self.reference, self.correction = mode, latent.reference, latent.correction
-        self.span: Span | None = None
         center, shared, n = latent.center, latent.shared, latent.n_rows
         sums = mode.sums
         intercepts = Intercepts(sums.C[None], center)
@@ -210,13 +285,12 @@ class RowLatentQuadratic(LatentColumns):
             found = self._dense(sums, mode.columns)
             moments, _ = self._moments(found, intercepts, total, n, center and latent.K == 1)
         else:
-            spanned = self._spanned(latent.span, shared)
-            found = spanned or self._summed(shared)
+            found = self._summed(shared)
             moments, lossy = self._moments(found, intercepts, total, n, center)
             if lossy and self.correction is not None:
                 raise Breakdown  # the correction is of atoms less this reference
             if lossy:
-                self.reference, self.span = moments.mean, None
+                self.reference = moments.mean
                 found = self._summed(shared)
                 moments, _ = self._moments(found, intercepts, total, n, center)
         if self.correction is not None and (moments.blocks.diagonal(axis1=1, axis2=2) < 0).any():
@@ -232,39 +306,6 @@ class RowLatentQuadratic(LatentColumns):
         K = len(c)
         shift = np.bincount(columns % K, w * self.reference[columns // K], minlength=K)
         return Functions.of(columns, w, c + shift)
-
-    def _spanned(self, span: Span | None, shared: bool) -> _Found | None:
-        """One pass over the rows with few atoms that all others are sums of, if that pays."""
-        K, columns = len(self.mode.c), self.mode.columns
-        if span is None or not _pays(span.rank, self.atoms.size, K, columns.size):
-            return None
-        before, self.reference = self.reference, span.means
-        functions, every = self._functions(), np.arange(span.rank * K)
-        weights = span.T[:, functions.atoms] @ functions.weights
-        here = Functions(np.arange(span.rank), weights, functions.c)
-        sums = self.rows.fold(Looks(span.few, span.reference, self.likelihood, here, every))
-        # Newton's method has summed the same of the active atoms themselves.
-        wrong = np.abs(span.between(sums.gram, columns, K=K) - self.mode.sums.gram)
-        root = np.sqrt(self.mode.sums.gram.diagonal())
-        if (wrong > _CONFIRMED * root * root[:, None]).any():
-            self.reference = before
-            return None
-        self.span, self._few, M = span, sums, self.atoms.size
-        drawn = sums.gram @ weights.ravel() + sums.cross @ functions.c + sums.gradient
-        found = _Found(
-            np.tensordot(span.T, sums.cross.reshape(-1, K, K), (0, 0)),
-            span.squares(sums.gram, K, shared),
-            span.T.T @ drawn.reshape(-1, K),
-            columns,
-            span.between(sums.gram, columns, np.arange(M * K), K),
-        )
-        # Of active atoms those sums themselves: w'G w is a small difference of huge terms, which
-        # the offset of the evidence and G must round alike.
-        own, (atom, k) = self._dense(self.mode.sums, columns), np.divmod(columns, K)
-        found.cross[atom, k], found.squares[atom, k] = own.cross[atom, k], own.squares[atom, k]
-        found.drawn[atom, k] = own.drawn[atom, k]
-        found.products[:, columns] = own.products[:, columns]
-        return found
 
     def _summed(self, shared: bool) -> _Found:
         """One pass over the rows."""
@@ -297,7 +338,7 @@ class RowLatentQuadratic(LatentColumns):
         local = np.searchsorted(needed, columns // K) * K + columns % K
         sums = self.rows.fold(Looks(few, self.reference[needed], self.likelihood, here, local))
         if self.correction is not None:
-            sums = self.correction.applied(sums, functions, columns)
+            sums = self.correction.applied(sums, here, self.correction.E[:, needed], local)
         return sums
 
     def sums_of(self, atoms: IndexArray) -> tuple[Functions, LookSums]:
@@ -313,22 +354,12 @@ class RowLatentQuadratic(LatentColumns):
         place : Functions
             The latent functions at the mode, of these atoms.
         sums : LookSums
-            The sums: one pass over the rows, or none where atoms are sums of a few.
+            The sums: one pass over the rows.
         """
         K, functions = len(self.mode.c), self._functions()
         place = replace(functions, atoms=np.searchsorted(atoms, functions.atoms))
         columns = (atoms[:, None] * K + np.arange(K)).ravel()
-        if self.span is None:
-            return place, self._look(atoms, columns)
-        T = self.span.T[:, atoms]
-        sums = replace(
-            self._few,
-            value=self.mode.sums.value,
-            gradient=(T.T @ self._few.gradient.reshape(-1, K)).ravel(),
-            cross=np.tensordot(T, self._few.cross.reshape(-1, K, K), (0, 0)).reshape(-1, K),
-            gram=self.span.between(self._few.gram, columns, K=K),
-        )
-        return place, sums
+        return place, self._look(atoms, columns)
 
     def _dense(self, sums: LookSums, columns: IndexArray) -> _Found:
         """Sums of some columns, among which are those of the mode, with each other."""
@@ -379,18 +410,12 @@ class RowLatentQuadratic(LatentColumns):
         return rows
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
-        if self.span is not None:
-            every = np.arange(self.atoms.size * self.K)
-            return self._scaled(self.span.between(self._few.gram, fresh, every, self.K), fresh)
         return self._scaled(_flat(self._screen(fresh, False).columns), fresh)
 
     def _block(self, indices: IndexArray) -> FloatArray:
         if not indices.size:
             return np.empty((0, 0))
-        if self.span is not None:
-            gram = self.span.between(self._few.gram, indices, K=self.K)
-        else:
-            gram = self._look(np.unique(self.atom(indices)), indices).gram
+        gram = self._look(np.unique(self.atom(indices)), indices).gram
         shift, inverse = self._shift[indices], self._inverse_norm[indices]
         G = gram - shift @ self.intercepts.covariance @ shift.T
         G *= inverse

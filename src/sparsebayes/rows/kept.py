@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._memory import Budget
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import evaluate_into
 from sparsebayes.rows.blocks import Chosen, Meter, Rows, weighted_rows
 from sparsebayes.rows.kinds import ByKind
 from sparsebayes.rows.local import LocalRows
@@ -14,7 +16,7 @@ from sparsebayes.rows.summary import gather
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["kept", "sampled"]
+__all__ = ["kept", "sampled", "transformed"]
 
 
 def kept(rows: Rows, budget: Budget) -> LocalRows:
@@ -77,6 +79,42 @@ def sampled(
     X, y, weights = gather(rows.mapped(some).mapped(weighted_rows))
     stands = (1.0 if within is None else _fraction(within, y)) / _fraction(some, y)
     return _held(X, y, stands if weights is None else stands * weights, rows, budget, Meter())
+
+
+def transformed(rows: LocalRows, atoms: Atoms, reference: FloatArray, budget: Budget) -> LocalRows:
+    """Values of atoms, less a reference, in the place of the rows.
+
+    Parameters
+    ----------
+    rows : LocalRows
+        Few rows, in memory.
+    atoms : Atoms
+        Functions of them.
+    reference : ndarray of shape (M,)
+        What is subtracted.
+    budget : Budget
+        Memory and threads.
+
+    Returns
+    -------
+    LocalRows
+        Rows of M columns, with the same targets and weights; passes over it are on no account.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> X = np.arange(6.0).reshape(3, 2)
+    >>> rows = LocalRows(open_source(X, X[:, 0]), 64)
+    >>> shifted = transformed(rows, Linear().bind(X), np.ones(2), Budget(2**26, 1))
+    >>> shifted.fold(lambda block: block.X[0])
+    array([-1.,  0.])
+    """
+    X, y, weights = gather(rows)
+    values = evaluate_into(atoms, X, np.empty((len(y), atoms.size)))
+    values -= reference
+    source = open_source(values, y, weights)
+    return LocalRows(source, budget.block_rows(atoms.size), budget.threads, (), Meter())
 
 
 def _fraction(some: Chosen | ByKind, y: NDArray[Any]) -> FloatArray:

@@ -5,17 +5,22 @@ kernel that is worst explained by those before it, until none is left unexplaine
 ``K(x, Z) = K(x, P) T`` with ``T = K(P, P)^-1 K(P, Z)``. As pivots are chosen in this order, entries
 of T are of the order of one, however ill-conditioned K(Z, Z) is. Sums over rows of products of
 pivots give those of all atoms.
+
+With K(P, P) = L L', the functions ``u(x) = L^-1 K(P, x)`` span the same, and ``K(x, Z) = u(x)'A``
+with ``A = L^-1 K(P, Z)``. Turned so that they are orthonormal at some rows, they are coordinates in
+which nothing is lost where weights of atoms almost cancel (`spanned_quadratic`).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg.lapack import dpstrf, dtrtri
 
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.rows.blocks import Block
@@ -29,6 +34,7 @@ __all__ = ["Span", "find_span"]
 _LEFT = 1e-14  # of the diagonal of K(Z, Z), where pivoting ends: little more than rounding
 _WORTH = 0.75  # fraction of the atoms beyond which pivots do not pay
 _FEW = 256  # atoms that cost little in any case
+_TELL = 1.5  # rows for each of the few, at least, where coordinates are made orthonormal at them
 _UNEVEN = 1e-10  # relative difference of K and its transpose beyond which it is no kernel
 # Differences at rows, of the standard deviation of an atom: of all rows together, and of any.
 _TYPICAL, _WORST = 1e-11, 1e-9
@@ -53,6 +59,8 @@ class Span:
     few: Atoms  # r of them
     reference: FloatArray  # (r,) about where their means are
     T: FloatArray  # (r, M)
+    mix: FloatArray  # (r, r) that makes coordinates of the few
+    A: FloatArray  # (r, M) the atoms in these coordinates
     given: FloatArray | None = None  # (M,) references of all atoms, where they are known
 
     @property
@@ -71,66 +79,73 @@ class Span:
             return None
         if indices.size == self.T.shape[1]:
             return self
-        return replace(self, T=self.T[:, indices], given=self.means[indices])
+        return self.seen(indices)
 
-    def between(
-        self, gram: FloatArray, one: IndexArray, two: IndexArray | None = None, K: int = 1
-    ) -> FloatArray:
-        """Products of some columns with others, of those of the few with each other.
+    def seen(self, indices: IndexArray) -> "Span":
+        """The same for some of the atoms, be they ever so few.
 
         Parameters
         ----------
-        gram : ndarray of shape (r K, r K)
-            Of the few, in K latent functions each.
+        indices : ndarray of shape (m,)
+            Which ones.
+
+        Returns
+        -------
+        Span
+            Of the same few.
+        """
+        T, A = self.T[:, indices], self.A[:, indices]
+        return replace(self, T=T, A=A, given=self.means[indices])
+
+    def turned(self, X: Any) -> "Span":
+        """The same in coordinates that are orthonormal at some rows.
+
+        Parameters
+        ----------
+        X : ndarray or CSR matrix of shape (n, d)
+            Rows, as those are that sums will be over.
+
+        Returns
+        -------
+        Span
+            With the same coordinates where there are too few rows to tell.
+        """
+        if X.shape[0] < _TELL * self.rank:
+            return self
+        values = self.few.evaluate(X)
+        values = values.toarray() if is_sparse(values) else values
+        R = np.linalg.qr((values - self.reference) @ self.mix, mode="r")
+        R[np.diag_indices_from(R)] += np.where(R.any(axis=0), 0.0, 1.0)  # one that is constant
+        inverse, info = dtrtri(R)
+        mix, A = self.mix @ np.triu(inverse), R @ self.A
+        if info != 0 or not (np.isfinite(mix).all() and np.isfinite(A).all()):
+            return self
+        return replace(self, mix=mix, A=A)
+
+    def between(
+        self, gram: FloatArray, one: IndexArray, two: IndexArray | None = None
+    ) -> FloatArray:
+        """Products of some atoms with others, of those of the few with each other.
+
+        Parameters
+        ----------
+        gram : ndarray of shape (r, r)
+            Of the few.
         one : ndarray of shape (p,)
-            Columns: an atom in one of K latent functions, numbered ``a K + k``.
+            Atoms.
         two : ndarray of shape (q,) or None, default=None
             Others; None for the same, and a symmetric result.
-        K : int, default=1
-            Latent functions.
 
         Returns
         -------
         ndarray of shape (p, q)
             The products.
         """
-        r = self.rank
-        same, two = two is None, one if two is None else two
-        by_latent = gram.reshape(r, K, r * K)
-        left = np.empty((one.size, r * K))
-        for k in range(K):
-            mine = np.flatnonzero(one % K == k)
-            left[mine] = self.T[:, one[mine] // K].T @ by_latent[:, k]
-        found = np.empty((one.size, two.size))
-        for k in range(K):
-            mine = np.flatnonzero(two % K == k)
-            found[:, mine] = left[:, k::K] @ self.T[:, two[mine] // K]
-        return 0.5 * (found + found.T) if same else found
-
-    def squares(self, gram: FloatArray, K: int = 1, pairs: bool = True) -> FloatArray:
-        """Products of the K columns of each atom with each other.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (r K, r K)
-            Of the few, in K latent functions each.
-        K : int, default=1
-            Latent functions.
-        pairs : bool, default=True
-            Whether products of different latent functions are wanted too; else they are zero.
-
-        Returns
-        -------
-        ndarray of shape (M, K, K)
-            The products.
-        """
-        T = self.T
-        found = np.zeros((T.shape[1], K, K))
-        for k in range(K):
-            for other in range(k, K if pairs else k + 1):
-                products = np.einsum("rm,rm->m", T, gram[k::K, other::K] @ T)
-                found[:, k, other] = found[:, other, k] = products
-        return found
+        left = self.T[:, one].T @ gram
+        if two is not None:
+            return np.asarray(left @ self.T[:, two])
+        found = left @ self.T[:, one]
+        return np.asarray(0.5 * (found + found.T))
 
     def products(self, sums: ProductSums, chosen: IndexArray) -> ProductSums:
         """Sums of all atoms, of those of the few with each other.
@@ -152,7 +167,8 @@ class Span:
             columns = self.between(gram, every)
             second = columns.diagonal().copy()
         else:
-            columns, second = self.between(gram, chosen, every), self.squares(gram)[:, 0, 0]
+            columns = self.between(gram, chosen, every)
+            second = np.einsum("rm,rm->m", T, gram @ T)
         return replace(
             sums, first=sums.first @ T, second=second, drawn=sums.drawn @ T, columns=columns
         )
@@ -181,25 +197,40 @@ def find_span(atoms: Atoms, X: Any, center: bool = True) -> Span | None:
     parts = [(atoms, np.arange(M))]
     if isinstance(atoms, UnionAtoms):
         parts = list(zip(atoms.parts, atoms.columns, strict=True))
-    pivots, blocks = list[IndexArray](), list[tuple[IndexArray, FloatArray]]()
-    for part, columns in parts:
-        found = _interpolation(part) if isinstance(part, KernelAtoms) else None
-        own, T = found or (np.arange(part.size), np.eye(part.size))
-        pivots.append(columns[own])
-        blocks.append((columns, T))
-    chosen = np.concatenate(pivots)
-    if chosen.size > _WORTH * M:
+    found = [(columns, _interpolation(part) or _each(part.size)) for part, columns in parts]
+    chosen = np.concatenate([columns[part.pivots] for columns, part in found])
+    r = chosen.size
+    if r > _WORTH * M:
         return None
-    whole, start = np.zeros((chosen.size, M)), 0
-    for columns, T in blocks:
-        whole[start : start + len(T), columns] = T
-        start += len(T)
-    span = _checked(Span(atoms.restrict(chosen), np.zeros(chosen.size), whole), atoms, X)
-    return span if span is None or center else replace(span, reference=np.zeros(chosen.size))
+    T, A, mix = np.zeros((r, M)), np.zeros((r, M)), np.zeros((r, r))
+    start = 0
+    for columns, part in found:
+        rows = slice(start, start + part.pivots.size)
+        T[rows, columns], A[rows, columns], mix[rows, rows] = part.T, part.A, part.mix
+        start = rows.stop
+    span = _checked(Span(atoms.restrict(chosen), np.zeros(r), T, mix, A), atoms, X)
+    return span if span is None or center else replace(span, reference=np.zeros(r))
 
 
-def _interpolation(atoms: KernelAtoms) -> tuple[IndexArray, FloatArray] | None:
-    """Pivots among kernels, and T; None where K(Z, Z) is no matrix of a kernel."""
+class _Interpolation(NamedTuple):
+    """Some kernels in terms of a few of them, as in `Span`."""
+
+    pivots: IndexArray
+    T: FloatArray
+    mix: FloatArray
+    A: FloatArray
+
+
+def _each(size: int) -> _Interpolation:
+    """Atoms that are no sums of others."""
+    same = np.eye(size)
+    return _Interpolation(np.arange(size), same, same, same)
+
+
+def _interpolation(atoms: Atoms) -> _Interpolation | None:
+    """Pivots among kernels, and sums of them; None where K(Z, Z) is no matrix of a kernel."""
+    if not isinstance(atoms, KernelAtoms):
+        return None
     K = np.asarray(atoms.evaluate(atoms.centers))
     own = K.diagonal()
     if not (np.isfinite(K).all() and (own > 0).all()):
@@ -215,8 +246,12 @@ def _interpolation(atoms: KernelAtoms) -> tuple[IndexArray, FloatArray] | None:
     T[:, order[:rank]] = np.eye(rank)
     T[:, order[rank:]] = solve_triangular(L[:rank], L[rank:].T, trans="T", lower=True)
     T *= scale
-    T /= scale[order[:rank], None]
-    return np.asarray(order[:rank], dtype=np.intp), T
+    pivots = np.asarray(order[:rank], dtype=np.intp)
+    T /= scale[pivots, None]
+    coordinates = np.empty_like(T)
+    coordinates[:, order] = L.T
+    mix = solve_triangular(L[:rank], np.diag(1.0 / scale[pivots]), lower=True).T
+    return _Interpolation(pivots, T, mix, coordinates * scale)
 
 
 def _checked(span: Span, atoms: Atoms, X: Any) -> Span | None:

@@ -17,6 +17,7 @@ STUCK = 0.9  # steps are short if an expansion leaves this much of what the last
 _STALE = 0.05  # fraction of the best gain that is left for the next expansion
 _EXPANSIONS = 35  # after which expansions are said to disagree
 _PATIENCE = 15  # expansions after which steps are short in any case
+_CIRCLES = 6  # short steps in a row that leave as much as ever: they go around in circles
 
 
 def converge(
@@ -55,18 +56,19 @@ def converge(
     short, pending, height = False, np.inf, -np.inf
     loose = fit.loose(tol) if tol >= FINE else 0.0
     best: Expanded | None = None
-    least = np.inf
+    least, circles = np.inf, 0
     for turn in range(looks):
         at, known = known or expand(latent, fit.hyperprior, point, loose=loose), None
         certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol):
             return at
+        circles = circles + 1 if short and certificate.max_gain > STUCK * least else 0
         if best is None or certificate.max_gain < least:
             best, least = at, certificate.max_gain
             if latent is fit.latent:
                 fit.good = best
-        if fit.exhausted:
+        if fit.exhausted or circles == _CIRCLES:
             return best
         gained = at.state.objective - height
         height = at.state.objective
