@@ -91,6 +91,11 @@ class Some:
         return 1
 
     @property
+    def collinear(self) -> float:
+        """Fraction of diag(G) below which S is rounding."""
+        return self.quad.collinear
+
+    @property
     def blocks(self) -> FloatArray:
         """Diagonal of G, as blocks of one."""
         return self.diag[:, None, None]

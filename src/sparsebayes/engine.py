@@ -8,7 +8,7 @@ its eigenvalues are at least one, whatever the scale of atoms, targets or varian
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,12 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgeqrf, dpotrf, dpotri, dtrtri, dtrtrs
 
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
-from sparsebayes.quadratic import Gram, Quadratic
+from sparsebayes.quadratic import COLLINEAR, Gram, Quadratic, Rooted
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = [
-    "COLLINEAR",
     "EPS",
     "Breakdown",
     "Screen",
@@ -35,9 +34,6 @@ __all__ = [
     "triangle",
     "whiten",
 ]
-
-COLLINEAR = 1e-8
-"""A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
 EPS = float(np.finfo(float).eps)
 """Least that 1 - W_jj may be: W_jj may round to one."""
@@ -244,13 +240,14 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     return Whitened(L, W, z, evidence, max(residual, 0.0), condition)
 
 
-def resolved(white: Whitened) -> float:
+def resolved(quad: Quadratic, white: Whitened) -> float:
     """Fraction of diag(H) above which S is surely more than rounding.
 
     S is a difference of numbers of the size of diag(H); their relative error is that of float64
-    times the condition of B.
+    times the condition of B, but where it comes from rotations.
     """
-    return max(COLLINEAR, EPS * white.condition)
+    rotated = quad.collinear < COLLINEAR
+    return quad.collinear if rotated else max(quad.collinear, EPS * white.condition)
 
 
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
@@ -351,7 +348,7 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
 
 
 def screen(
-    quad: Quadratic, hyperprior: Hyperprior, state: State, collinear: float = COLLINEAR
+    quad: Quadratic, hyperprior: Hyperprior, state: State, collinear: float | None = None
 ) -> Screen:
     """S, Q and the best single change for every atom of the dictionary (T&F eqs. 24, 25).
 
@@ -363,8 +360,9 @@ def screen(
         Prior of the variances.
     state : State
         Current state.
-    collinear : float, default=COLLINEAR
-        Fraction of diag(H) below which S counts as zero: the atom is in the span of the model.
+    collinear : float or None, default=None
+        Fraction of diag(H) below which S counts as zero: the atom is in the span of the model. The
+        quadratic's own where it is None.
 
     Returns
     -------
@@ -381,8 +379,11 @@ def screen(
     array([8., 0.])
     """
     noise_var, n_targets = state.noise_var, quad.g.shape[1]
-    diag = quad.diag
-    if state.active.size:
+    diag, collinear = quad.diag, quad.collinear if collinear is None else collinear
+    if state.active.size and quad.collinear < COLLINEAR:
+        X, Q = _rotated(cast(Rooted, quad), state)
+        S = diag - np.einsum("ij,ij->j", X, X)
+    elif state.active.size:
         columns = quad.columns(state.active)
         root = np.sqrt(per_column(state.v, len(columns)) / noise_var)
         X = (inverse_factor(state.white) * root) @ columns
@@ -413,6 +414,17 @@ def screen(
         v[state.active] = v_a
         gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets, state.v)
     return Screen(S, Q, gains, v, X)
+
+
+def _rotated(quad: Rooted, state: State) -> tuple[FloatArray, FloatArray]:
+    """X and Q of a screen, of columns and residuals themselves: no digit of G is needed."""
+    root = quad.gram(state.active).root
+    assert root is not None
+    scale = np.sqrt(per_column(state.v, root.D.shape[1]) / state.noise_var)
+    basis, R = np.linalg.qr(np.concatenate([root.D * scale, np.eye(scale.size)]))
+    basis = basis[: len(root.D)] * np.sign(R.diagonal())
+    residual = root.t - root.D @ state.mu
+    return quad.along(basis.T), quad.along(residual.T).T / state.noise_var
 
 
 def directions(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
-from sparsebayes.quadratic import ColumnCache, Gram, Root, members
+from sparsebayes.quadratic import COLLINEAR, ColumnCache, Gram, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -121,6 +121,7 @@ class LatentColumns:
     tt = 0.0
     n = 0.0
     spread = 1.0
+    collinear = COLLINEAR
 
     def __init__(
         self, moments: ColumnMoments, center: bool, shared: bool = False, log_offset: float = 0.0

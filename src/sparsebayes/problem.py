@@ -277,7 +277,7 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     True
     """
     # Gains of atoms so nearly in the span of the model that S is rounding are not gains.
-    least = resolved(state.white)
+    least = resolved(problem.quad, state.white)
     statistics = screen(problem.quad, problem.hyperprior, state, least)
     gram = problem.quad.gram(state.active)
     noise = noise._replace(var=state.noise_var)

@@ -19,6 +19,7 @@ FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = [
+    "COLLINEAR",
     "CenteredQuadratic",
     "ColumnCache",
     "DesignQuadratic",
@@ -26,9 +27,15 @@ __all__ = [
     "OrthonormalQuadratic",
     "Quadratic",
     "Root",
+    "Rooted",
     "Targets",
     "members",
 ]
+
+COLLINEAR = 1e-8
+"""A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
+
+_ROOTED = 1e-12  # the same where the root of G is known
 
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
 _RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
@@ -78,6 +85,11 @@ class Quadratic(Protocol):
         ...
 
     @property
+    def collinear(self) -> float:
+        """Fraction of diag(G) below which S is rounding; below `COLLINEAR` it is a `Rooted`."""
+        ...
+
+    @property
     def blocks(self) -> FloatArray:
         """Blocks of G for each atom, shape (M, group, group); asked only where group > 1."""
         ...
@@ -88,6 +100,14 @@ class Quadratic(Protocol):
 
     def gram(self, indices: IndexArray) -> "Gram":
         """Return the quadratic of some atoms alone, dense."""
+        ...
+
+
+class Rooted(Quadratic, Protocol):
+    """A quadratic whose root is known: G = D'D."""
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (k, q), with all columns of D, shape (k, M)."""
         ...
 
 
@@ -123,6 +143,16 @@ class Gram:
     log_offset: float = 0.0
     group: int = 1  # columns that share one variance
     root: Root | None = None  # where it is known
+
+    @property
+    def collinear(self) -> float:
+        """Fraction of diag(G) below which S is rounding."""
+        return COLLINEAR if self.root is None else _ROOTED
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (k, q), with all columns of D, where these are known."""
+        assert self.root is not None
+        return np.asarray(rows @ self.root.D)
 
     @property
     def size(self) -> int:
@@ -192,6 +222,7 @@ class OrthonormalQuadratic:
     log_offset: float = 0.0
     void: NDArray[np.bool_] | None = None
     group: int = field(default=1, init=False)
+    collinear: float = field(default=COLLINEAR, init=False)
 
     @property
     def size(self) -> int:
@@ -247,6 +278,7 @@ class CenteredQuadratic:
     """
 
     group = 1
+    collinear = COLLINEAR
     g: FloatArray  # (M, T)
 
     def __init__(

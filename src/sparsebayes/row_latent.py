@@ -158,11 +158,11 @@ class RowLatent:
         own, nothing, every = Linear().bind(np.zeros((1, r))), np.zeros(r), np.arange(r * self.K)
         looked = Looks(own, nothing, self.likelihood, quad.place, every)
         correction = Correction.between(quad.place, quad.sums, sample.fold(looked), A)
-        reference = np.zeros(atoms.size)
+        reference = quad.reference[atoms]
         return replace(
             self,
             rows=sample,
-            atoms=Mixed(own, A),
+            atoms=Mixed(own, A, reference),
             reference=reference,
             span=Span(own, nothing, A, np.eye(r), A, reference),
             correction=correction,

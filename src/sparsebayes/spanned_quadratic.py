@@ -26,7 +26,7 @@ _CONSTANT = (8 * float(np.finfo(float).eps)) ** 2  # of its square: what is left
 
 
 class SpannedQuadratic(LatentColumns):
-    """Quadratic of a likelihood of K latent functions around a place.
+    """Quadratic of a likelihood of K latent functions around a place; a `quadratic.Rooted`.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class SpannedQuadratic(LatentColumns):
         all samples may have some; else they raise `Breakdown`.
     """
 
+    collinear = 1e-12
+
     def __init__(
         self,
         sums: LookSums,
@@ -60,7 +62,7 @@ class SpannedQuadratic(LatentColumns):
         n: int,
         clip: bool = False,
     ) -> None:
-        self.sums, self.place = sums, place
+        self.sums, self.place, self.reference = sums, place, reference
         (q, M), K = A.shape, len(place.c)
         intercepts = Intercepts(sums.C[None], center)
         C, covariance = intercepts.C, intercepts.covariance
@@ -123,17 +125,20 @@ class SpannedQuadratic(LatentColumns):
         return found * self._inverse_norm[indices]
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
-        rows = np.empty((fresh.size, len(self.g)))
-        left = self._columns(fresh).T @ self._F
-        for k in range(self.K):
-            rows[:, k :: self.K] = left[:, k :: self.K] @ self.A
-        rows *= self._inverse_norm
+        rows = self.along(self._columns(fresh).T)
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
         return rows
 
     def _block(self, indices: IndexArray) -> FloatArray:
         D = self._columns(indices)
         return np.asarray(D.T @ D)
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (p, k), with all columns of D, shape (p, M K)."""
+        left, found = rows @ self._F, np.empty((len(rows), len(self.g)))
+        for k in range(self.K):
+            found[:, k :: self.K] = left[:, k :: self.K] @ self.A
+        return found * self._inverse_norm
 
     def _root(self, indices: IndexArray) -> Root:
         return Root(self._columns(indices), self._t)

@@ -25,20 +25,21 @@ _STEEP = 1e10  # condition of a mixture beyond which rounding of its atoms shows
 
 @dataclass(frozen=True)
 class Mixed:
-    """Sums of atoms, as atoms themselves.
+    """Sums of atoms and a constant, as atoms themselves.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sparsebayes.dictionaries import Linear
     >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
-    >>> Mixed(Linear().bind(X), np.array([[1.0], [1.0]])).evaluate(X)
-    array([[3.],
-           [7.]])
+    >>> Mixed(Linear().bind(X), np.array([[1.0], [1.0]]), np.ones(1)).evaluate(X)
+    array([[4.],
+           [8.]])
     """
 
     atoms: Atoms
     mix: FloatArray  # (a, q)
+    offset: FloatArray  # (q,) constants that are added
     orthonormal = False
 
     @property
@@ -66,31 +67,15 @@ class Mixed:
         values = self.atoms.evaluate(X)
         if is_sparse(values):
             values = values.toarray()
-        return np.asarray(np.matmul(values, self.mix, out=out))
-
-    @classmethod
-    def of(cls, atoms: Atoms, mix: FloatArray) -> "Mixed":
-        """Sums of atoms, which may be sums themselves: then of what those are sums of.
-
-        Parameters
-        ----------
-        atoms : Atoms
-            The atoms.
-        mix : ndarray of shape (a, q)
-            Their weights in each sum.
-
-        Returns
-        -------
-        Mixed
-            The sums.
-        """
-        if isinstance(atoms, Mixed):
-            return cls(atoms.atoms, atoms.mix @ mix)
-        return cls(atoms, mix)
+        found = np.matmul(values, self.mix, out=out)
+        if self.offset.any():
+            found += self.offset
+        return np.asarray(found)
 
     def restrict(self, indices: ArrayLike) -> "Mixed":
         """Only some of the sums."""
-        return Mixed(self.atoms, self.mix[:, positions(indices, self.size)])
+        chosen = positions(indices, self.size)
+        return Mixed(self.atoms, self.mix[:, chosen], self.offset[chosen])
 
     def to_spec(self) -> tuple[Spec, Arrays]:
         """Refused: these are for sums over rows, and part of no model."""
@@ -167,7 +152,15 @@ def coordinates_of(span: Span, atoms: Atoms, chosen: IndexArray) -> Coordinates:
         Q, R = np.linalg.qr(A)
         inverse, info = dtrtri(R)
         if info == 0 and np.abs(inverse).max() * np.abs(R).max() < _STEEP:
-            mix = np.triu(inverse)
-            own = Mixed.of(atoms.restrict(chosen), mix)
-            return Coordinates(own, span.means[chosen] @ mix, R, Q)
-    return Coordinates(Mixed.of(span.few, span.mix), span.reference @ span.mix, A, None)
+            mix, reference = np.triu(inverse), span.means[chosen]
+            few = atoms.restrict(chosen)
+            if isinstance(few, Mixed):  # of what they are sums of, without adding what is taken off
+                return Coordinates(
+                    _sums(few.atoms, few.mix @ mix), (reference - few.offset) @ mix, R, Q
+                )
+            return Coordinates(_sums(few, mix), reference @ mix, R, Q)
+    return Coordinates(_sums(span.few, span.mix), span.reference @ span.mix, A, None)
+
+
+def _sums(atoms: Atoms, mix: FloatArray) -> Mixed:
+    return Mixed(atoms, mix, np.zeros(mix.shape[1]))

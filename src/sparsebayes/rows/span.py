@@ -114,7 +114,7 @@ class Span:
             return self
         values = self.few.evaluate(X)
         values = values.toarray() if is_sparse(values) else values
-        R = np.linalg.qr((values - self.reference) @ self.mix, mode="r")
+        R = np.linalg.qr((values - self.reference) @ self.mix).R
         R[np.diag_indices_from(R)] += np.where(R.any(axis=0), 0.0, 1.0)  # one that is constant
         inverse, info = dtrtri(R)
         mix, A = self.mix @ np.triu(inverse), R @ self.A

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
-from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, screen
+from sparsebayes.engine import Breakdown, Screen, State, screen
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
 from sparsebayes.quadratic import members
@@ -217,7 +217,7 @@ def additions(
     R /= noise_var
     r = statistics.Q[own]
     # S below which a candidate is of no use: collinear with the model, or already in it
-    least = problem.quad.diag[own] * (COLLINEAR / noise_var)
+    least = problem.quad.diag[own] * (problem.quad.collinear / noise_var)
     update = np.empty_like(R)
     chosen: list[int] = []
     variances: list[float] = []

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import COLLINEAR, Breakdown, Screen, State, refresh
+from sparsebayes.engine import Breakdown, Screen, State, refresh
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import working_set
 from sparsebayes.solvers.exchange import is_better
@@ -311,7 +311,9 @@ def candidates(
     S = statistics.S if statistics.S.ndim == 1 else statistics.S.max(axis=1)
     Q2 = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
     Q2 = Q2.reshape(M, -1).sum(axis=1)
-    resolved = S * state.noise_var > COLLINEAR * problem.quad.diag.reshape(M, -1).max(axis=1)
+    resolved = S * state.noise_var > problem.quad.collinear * problem.quad.diag.reshape(M, -1).max(
+        axis=1
+    )
     near = Q2 / np.where(resolved, S, np.inf)
     chosen = [_best(statistics.gains[None], count), _best(near[None], count)]
     if problem.quad.group == 1 and state.active.size:

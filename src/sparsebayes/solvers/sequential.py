@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
-from sparsebayes.engine import COLLINEAR, Breakdown, State, refresh, screen
+from sparsebayes.engine import Breakdown, State, refresh, screen
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
 from sparsebayes.solvers.newton import Noise
@@ -278,7 +278,7 @@ def plan_moves(moves: Moves, tol: float) -> _Plan:
     quad, hyperprior = moves.problem.quad, moves.problem.hyperprior
     noise_var, n_targets = moves.noise_var, moves.problem.n_targets
     inside = moves.v > 0
-    usable = inside | (moves.S * noise_var > COLLINEAR * quad.diag)
+    usable = inside | (moves.S * noise_var > quad.collinear * quad.diag)
     s = np.where(usable, moves.S, 1.0)
     q2 = np.where(usable, np.einsum("ij,ij->i", moves.Q, moves.Q), 0.0)
     s[moves.active], q2[moves.active] = moves.without_self()

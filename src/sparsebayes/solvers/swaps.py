@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import COLLINEAR, Screen, State, inverse_factor, without_self
+from sparsebayes.engine import Screen, State, inverse_factor, without_self
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem
 from sparsebayes.solvers.newton import uncoupled
@@ -66,7 +66,7 @@ def swap_table(problem: Problem, state: State, statistics: Screen) -> SwapTable:
     Y *= Y
     Y *= (1.0 / (noise_var * d))[:, None]
     Y += statistics.S
-    usable = Y > problem.quad.diag * (COLLINEAR / noise_var)
+    usable = Y > problem.quad.diag * (problem.quad.collinear / noise_var)
     usable[:, state.active] = False
     np.divide(score, Y, out=score, where=usable)
     np.copyto(score, -1.0, where=~usable)
