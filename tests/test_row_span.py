@@ -176,7 +176,8 @@ def test_classes_are_those_in_memory(spans):
 
 def slightly_wrong(atoms, X, center):
     span = find_span(atoms, X, center)
-    return replace(span, T=span.T * (1 + 1e-7 * np.arange(atoms.size)))
+    wrong = 1 + 1e-7 * np.arange(atoms.size)
+    return replace(span, T=span.T * wrong, A=span.A * wrong)
 
 
 @pytest.mark.parametrize("kind", ["regression", "classes"])

@@ -42,6 +42,7 @@ _TRIANGLE = 48  # rows of the blocks in which a triangular matrix is inverted,
 _FASTER = 80, 500  # if it has so many, between which LAPACK is slower
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
+_COLUMNS = 1e-11  # relative error of columns of a root, which are sums of others
 _ROUNDED = 1e-13  # of the targets' squares: error of their sum
 
 
@@ -221,9 +222,10 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     diagonal = W.ravel(order="K")[:: m + 1]
     diagonal *= 0.5
     condition = float(own @ diagonal)
+    error = EPS
     if gram.root is not None:  # it is that of the factor: B was never rounded
-        condition = math.sqrt(condition)
-    if not condition * EPS < _UNSCORABLE:
+        condition, error = math.sqrt(condition), _COLUMNS
+    if not condition * error < _UNSCORABLE:
         raise Breakdown
     if y is None:
         h = gram.g * (root / math.sqrt(noise_var))[:, None]

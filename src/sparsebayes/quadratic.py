@@ -20,6 +20,7 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "COLLINEAR",
+    "ROOTED",
     "CenteredQuadratic",
     "ColumnCache",
     "DesignQuadratic",
@@ -35,7 +36,8 @@ __all__ = [
 COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
-_ROOTED = 1e-12  # the same where the root of G is known
+ROOTED = 1e-10
+"""The same where the root of G is known."""
 
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
 _RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
@@ -147,7 +149,7 @@ class Gram:
     @property
     def collinear(self) -> float:
         """Fraction of diag(G) below which S is rounding."""
-        return COLLINEAR if self.root is None else _ROOTED
+        return COLLINEAR if self.root is None else ROOTED
 
     def along(self, rows: FloatArray) -> FloatArray:
         """Products of rows, shape (k, q), with all columns of D, where these are known."""

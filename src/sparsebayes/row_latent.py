@@ -34,7 +34,8 @@ IndexArray = NDArray[np.intp]
 __all__ = ["RowLatent", "RowLatentQuadratic"]
 
 _VALUE = 40  # multiplications that an atom at a row costs
-_CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm
+_CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm,
+_MAGNIFIED = 1e-4  # and more of them where weights cancel by that factor
 _WHOLE = 512  # columns up to which all of G is summed in the pass that finds everything else
 # A square about a mean that lies this much nearer than the reference is summed again about it.
 _CANCELLATION = 1e-4
@@ -212,7 +213,9 @@ class RowLatent:
     def _spanned(self, mode: RowMode) -> SpannedQuadratic | None:
         """One pass over the rows, in coordinates of all atoms, if that pays."""
         K, at = self.K, self.coordinates()
-        if at is None or not _pays(at.size, self.n_atoms, K, mode.columns.size):
+        if at is None:
+            return None
+        if mode.seen is None and not _pays(at.size, self.n_atoms, K, mode.columns.size):
             return None
         active = np.unique(mode.columns // K)
         functions = self._functions(mode)
@@ -221,16 +224,26 @@ class RowLatent:
         sums = self.rows.fold(Looks(at.atoms, at.reference, self.likelihood, here, every))
         if self.correction is not None:
             sums = self.correction.applied(sums, here, at.E, every)
-        # Newton's method has summed the same of the active atoms themselves.
-        J = at.of(mode.columns, K)
-        wrong, root = np.abs(J.T @ sums.gram @ J - mode.sums.gram), mode.sums.gram.diagonal()
-        root = np.sqrt(np.maximum(root, 0.0))
-        if (wrong > _CONFIRMED * root * root[:, None]).any():
+        if not self._confirmed(mode, at.of(mode.columns, K), sums.gram):
             return None
         center, clip = self.center, self.correction is not None
         return SpannedQuadratic(
             sums, here, at.J, self.reference, center, self.shared, self.n_rows, clip
         )
+
+    def _confirmed(self, mode: RowMode, J: FloatArray, gram: FloatArray) -> bool:
+        """Whether sums of columns J agree with those of the atoms themselves.
+
+        Newton's method has summed the latter, at latent functions that differ by the rounding of
+        the span, magnified as far as weights cancel.
+        """
+        own, found = mode.sums.gram, J.T @ gram @ J
+        root = np.sqrt(np.maximum(own.diagonal(), 0.0))
+        theta = J @ mode.w
+        left = float(theta @ gram @ theta)
+        canceled = np.sqrt(float(np.square(mode.w * root).sum()) / left) if left > 0 else 0.0
+        allowed = _CONFIRMED * (1.0 + _MAGNIFIED * canceled)
+        return bool((np.abs(found - own) <= allowed * root * root[:, None]).all())
 
     def _functions(self, mode: RowMode) -> Functions:
         """The latent functions at a mode, of atoms less their references."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparsebayes.active_quadratic import log_offset_at, total_pull
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
 from sparsebayes.mode_search import Normal
-from sparsebayes.quadratic import Root
+from sparsebayes.quadratic import ROOTED, Root
 from sparsebayes.roots import rooted
 from sparsebayes.rows.latent import Functions, LookSums
 
@@ -49,7 +49,7 @@ class SpannedQuadratic(LatentColumns):
         all samples may have some; else they raise `Breakdown`.
     """
 
-    collinear = 1e-12
+    collinear = ROOTED
 
     def __init__(
         self,
