@@ -68,7 +68,10 @@ def rooted(P: FloatArray, right: FloatArray, clip: bool = False) -> tuple[FloatA
     >>> rooted(np.array([[4.0, 2.0], [2.0, 10.0]]), np.array([2.0, 7.0]))[1]
     array([1., 2.])
     """
-    scale = np.sqrt(np.maximum(P.diagonal(), 0.0))
+    own = P.diagonal()
+    if not clip and not (own >= -_NEGATIVE * np.abs(own).max(initial=0.0)).all():
+        raise Breakdown
+    scale = np.sqrt(np.maximum(own, 0.0))
     inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
     unit = P * inverse
     unit *= inverse[:, None]

@@ -48,6 +48,7 @@ _ROUGH = 0.05  # nats left on the table before atoms are exchanged,
 _EXCHANGES = 4  # so often at most: products of all that compete are known, so it costs little
 _QUICK = 12  # screens of each subset after which what resembles the data is no longer trusted,
 _FALL = 0.5  # or as soon as it leads down by so many nats
+_NOT_MANY = 200_000  # rows of which all are looked at where atoms are exchanged in the end
 _SCREENS = 30  # of each subset, at most
 _IDLE = 2  # screens in a row after which nothing had moved
 
@@ -144,6 +145,10 @@ def solve(
             keep(found)
         quiet.append(certificate)
         if certificate.holds(tol):
+            further = rounds.elsewhere(found) if len(quiet) >= len(subsets) else None
+            if further is not None:
+                point, quiet = further, []
+                continue
             if len(quiet) >= len(subsets):
                 break
         elif rounds.fit.exhausted:
@@ -246,6 +251,26 @@ class _Rounds:
         if moved is None or is_same(moved, found.point):
             return self.work(found.point, pool, tol)
         return moved
+
+    def elsewhere(self, found: Screened) -> Point | None:
+        """Exchange atoms, looking at all data, where only a sample was looked at; None if in vain.
+
+        Far from its mode a sample tells little, and an exchange goes far. All data cost little
+        where they are not many more.
+        """
+        few = self.latent.n_rows <= _NOT_MANY and len(self.subsets) == 1
+        if self.resembled is None or not few or self.fit.exhausted:
+            return None
+        view = self.latent if found.atoms.size == self.latent.n_atoms else None
+        if view is None:
+            view = self.latent.restrict(found.atoms)
+        try:
+            trial = exchanged(self.fit, view, found.at)
+        except Breakdown:
+            return None
+        if trial is None:
+            return None
+        return restored(trial.point, found.atoms, self.per_atom, self.latent.K)
 
     def begin(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
         """Converge on a few atoms before the first screen; None where float64 cannot."""

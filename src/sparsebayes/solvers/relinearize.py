@@ -19,7 +19,7 @@ import numpy as np
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
-from sparsebayes.laplace import LatentData
+from sparsebayes.laplace import SOME_ROWS, LatentData
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Report, Solution, Status, certify
 from sparsebayes.solvers.convergence import FINE, STUCK, converge
@@ -32,8 +32,9 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
+from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.settling import Fit
-from sparsebayes.solvers.structure import Found, better, explore
+from sparsebayes.solvers.structure import Found, better, exchanged_often, explore
 
 __all__ = ["solve"]
 
@@ -41,6 +42,9 @@ _WORK = 512  # atoms on which a fit of more of them converges between screens of
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 20  # most screens of all atoms,
 _IDLE = 2  # and of those that find nothing better
+_LEFT_OUT = (
+    8  # times as many samples as structure is sought in, from which atoms are exchanged anew
+)
 _MARGIN = 0.02  # nats by which a fit at half the price must be better to be kept
 _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begins below
 
@@ -96,6 +100,8 @@ def solve(
                 found = Found(better(fit, found.point, explore(fit, rng, anew=True).point))
     try:
         at, broken = _finish(fit, found, tol), False
+        if start is None and latent.n_rows >= _LEFT_OUT * SOME_ROWS:
+            at = _elsewhere(fit, at, tol, rng)
     except Breakdown:
         at, broken = fit.good or expand(latent, hyperprior, NOTHING), True
     certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
@@ -111,6 +117,25 @@ def solve(
         settings = {"tol": tol, "n_restarts": n_restarts, "random_state": rng, "report": report}
         return _eased(latent, hyperprior, solution, at.quad, max_iter, settings)
     return solution, at.quad
+
+
+def _elsewhere(fit: Fit, at: Expanded, tol: float, rng: np.random.RandomState) -> Expanded:
+    """Exchange atoms among all samples, where structure was sought in few of them."""
+    latent, per_atom, K = fit.latent, 1 if fit.latent.shared else fit.latent.K, fit.latent.K
+    atoms = np.arange(latent.n_atoms)
+    try:
+        here = at
+        if atoms.size > 2 * SAMPLE:  # any sample will do: neighbors replace each other
+            drawn = rng.choice(atoms, SAMPLE, replace=False)
+            atoms = np.union1d(at.state.active // per_atom, drawn)
+            latent = latent.restrict(atoms)
+            here = expand(latent, fit.hyperprior, renumbered(at.point, atoms, per_atom, K))
+        further = exchanged_often(fit, latent, here, thorough=True)
+        if further is here:
+            return at
+        return _finish(fit, Found(restored(further.point, atoms, per_atom, K)), tol)
+    except Breakdown:
+        return at
 
 
 def _eased(

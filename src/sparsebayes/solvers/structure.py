@@ -31,7 +31,7 @@ from sparsebayes.solvers.settling import Fit, settle
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Found", "better", "exchanged", "explore"]
+__all__ = ["Found", "better", "exchanged", "exchanged_often", "explore"]
 
 _ROUGH = 0.05  # nats left on the table while structure is sought
 _LOOKS = 6  # expansions while structure is sought
@@ -86,7 +86,7 @@ def explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Found:
         if few is not None and sample.size > _SMALL and 1 < few.active.size <= _FEW:
             at = _slid(fit, few, rng, _FEW)
             if at is not None and whole:  # where exchanges cost little
-                further = _exchanged_often(fit, fit.latent, at)
+                further = exchanged_often(fit, fit.latent, at)
                 if further is not at:  # beside its mode, an expansion is for comparisons alone
                     return Found(further.point)
         if at is None:
@@ -112,7 +112,7 @@ def _sought(fit: Fit, sample: IndexArray, rows: Any, down: list[Point | None]) -
     at = max(found, key=lambda one: one.state.objective)
     # Rows left out will move the optimum anyway: there one exchange is enough.
     often = rows is None and (whole or not _is_plain(fit))
-    point = _exchanged_often(fit, latent, at, _EXCHANGES if often else 1).point
+    point = exchanged_often(fit, latent, at, _EXCHANGES if often else 1).point
     if rows is not None:  # the same atoms, with all rows
         point = settle(fit, everything, point, _ROUGH)
         if not _is_plain(fit):  # else pairs slide among all atoms next, and others come in
@@ -120,12 +120,35 @@ def _sought(fit: Fit, sample: IndexArray, rows: Any, down: list[Point | None]) -
     return restored(point, sample, per_atom, latent.K)
 
 
-def _exchanged_often(
-    fit: Fit, latent: LatentData[Any], at: Expanded, most: int = _EXCHANGES
+def exchanged_often(
+    fit: Fit,
+    latent: LatentData[Any],
+    at: Expanded,
+    most: int = _EXCHANGES,
+    thorough: bool = False,
 ) -> Expanded:
-    """Exchange atoms as long as that is better."""
+    """Exchange atoms as long as that is better.
+
+    Parameters
+    ----------
+    fit : Fit
+        The account.
+    latent : LatentData
+        Data and likelihood.
+    at : Expanded
+        The expansion to begin with.
+    most : int
+        Most exchanges.
+    thorough : bool, default=False
+        As in `exchanged`.
+
+    Returns
+    -------
+    Expanded
+        Where they lead to, roughly converged; ``at`` itself where none is better.
+    """
     for _ in range(most):
-        trial = exchanged(fit, latent, at)
+        trial = exchanged(fit, latent, at, thorough)
         if trial is None:
             break
         at = trial
@@ -207,7 +230,9 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     return np.sort(np.concatenate([best, drawn]))
 
 
-def exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | None:
+def exchanged(
+    fit: Fit, latent: LatentData[Any], at: Expanded, thorough: bool = False
+) -> Expanded | None:
     """Exchange atoms on one expansion; None unless that is better on its own.
 
     Parameters
@@ -218,6 +243,8 @@ def exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | Non
         Data and likelihood.
     at : Expanded
         The expansion.
+    thorough : bool, default=False
+        Whether to try all ways of exchanging atoms of a large dictionary, too.
 
     Returns
     -------
@@ -227,6 +254,7 @@ def exchanged(fit: Fit, latent: LatentData[Any], at: Expanded) -> Expanded | Non
     if latent.shared:  # the table of swaps knows atoms of one column only
         return None
     run = fit.run(at.problem)
+    run.large = run.large and not thorough
     state = exchange_rounds(run, at.state, UNIT_NOISE, _ROUGH)
     fit.iterations = run.iterations
     if state.objective <= at.state.objective + _MARGIN:
