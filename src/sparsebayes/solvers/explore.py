@@ -21,15 +21,15 @@ from sparsebayes.solvers.newton import Noise
 
 IndexArray = NDArray[np.intp]
 
-__all__ = ["SAMPLE", "begin", "explore", "grow", "sample", "start_var"]
+__all__ = ["OBSERVED", "SAMPLE", "begin", "explore", "grow", "sample", "start_var"]
 
 _COARSE = 3.0  # nats left on the table in a sample of a large dictionary
 _GROWN = 0.3  # the same while the noise is held, in the whole of a small one
 _FIXED = 0.03  # a given noise below this fraction of the power is approached from above
-_FEW = 150  # atoms up to which both a crowd and growth are tried in any case, and go on,
-_OBSERVED = 3.0  # or observations for each atom, from which on searches cost little beside sums
+_FEW = 150  # atoms up to which both a crowd and growth are tried in any case, and go on
 _SMALL = 400  # atoms up to which both go on
 _CLOSE = 20.0  # if they are so many nats apart at most
+OBSERVED = 3.0  # observations for each atom, from which on searches cost little beside sums
 SAMPLE = 384  # atoms that structure is sought in, of a larger dictionary
 
 
@@ -65,7 +65,7 @@ def begin(run: Run, noise: Noise, held_var: float, rng: np.random.RandomState) -
     if state is None:
         return explore(run, noise, held_var, rng)
     quad = problem.quad
-    cheap = quad.size <= _FEW or quad.n >= _OBSERVED * quad.size
+    cheap = quad.size <= _FEW or quad.n >= OBSERVED * quad.size
     near = noise.estimated or held_var == noise.var
     if near and not cheap and is_smooth(run, state):
         return exchange_rounds(run, state, noise, run.rough)

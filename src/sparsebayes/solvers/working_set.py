@@ -41,7 +41,7 @@ from sparsebayes.solvers.exchange import (
     is_smooth,
     settle,
 )
-from sparsebayes.solvers.explore import SAMPLE, begin, explore, start_var
+from sparsebayes.solvers.explore import OBSERVED, SAMPLE, begin, explore, start_var
 from sparsebayes.solvers.neighborhood import entering, within
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.polish import polished
@@ -54,6 +54,7 @@ __all__ = ["finish", "solution", "solve"]
 
 _HELD = 0.09  # noise held at (0.3 std)^2 while the model grows
 _FINE = 1e-3  # nats left on the table where optima are compared
+_LITTLE = 3  # restarts that cost little beside sums over many observations
 _DENSE = 400  # atoms up to which the whole Gram matrix is computed at once
 _POOL = 200  # atoms closest to entering that a large dictionary's finish first looks at
 _POOLS = 3  # how often
@@ -80,7 +81,8 @@ def solve(
     max_iter : int, default=10_000
         Most Newton steps in all.
     n_restarts : int, default=0
-        Further random exchanges, each followed to its optimum; the best is kept.
+        Further random exchanges, each followed to its optimum; the best is kept. Among many atoms
+        of far more observations, beside whose sums they cost little, there are always a few.
     random_state : RandomState or None
         Source of the random exchanges.
     start : tuple of (active, v, noise_var) or None
@@ -107,6 +109,8 @@ def solve(
     if problem.quad.size <= _DENSE:
         problem = replace(problem, quad=problem.quad.gram(np.arange(problem.quad.size)))
     large = problem.quad.size > 2 * SAMPLE
+    if large and start is None and problem.quad.n >= OBSERVED * problem.quad.size:
+        n_restarts = max(n_restarts, _LITTLE)
     run = Run(problem, max_iter, report, large, patient=n_restarts > 0)
     rng = np.random.RandomState(0) if random_state is None else random_state
     noise = problem.noise(_HELD)
