@@ -112,6 +112,79 @@ def test_latent_sums(likelihood, shared, center):
     assert rows.meter.passes == passes
 
 
+KINDS = {
+    "two classes": (Bernoulli(), False),
+    "three classes": (Multinomial(3), False),
+    "shared": (Multinomial(3), True),
+}
+
+
+def both(name, center=True, n_atoms=600, union=False):
+    """Rows with and without their span."""
+    likelihood, shared = KINDS[name]
+    y = RNG.integers(0, max(likelihood.n_latent, 2), size=900).astype(float)
+    dictionary = Kernel("rbf", gamma=0.05, centers=X[:n_atoms])
+    atoms = (Bias() + Linear() + dictionary if union else dictionary).bind(X)
+    span = find_span(atoms, X, center).turned(X)
+    rows = LocalRows(open_source(X, y), block_rows=128)
+    spanned = RowLatent(rows, atoms, likelihood, center, shared, span.means, 900, span=span)
+    return replace(spanned, span=None), spanned
+
+
+@pytest.mark.parametrize("union", [False, True])
+@pytest.mark.parametrize("active", [[], [5, 31, 400]])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("name", KINDS)
+def test_expansions_in_coordinates_are_those_of_columns(name, alone, active, union):
+    direct, spanned = both(name, union=union)
+    per_atom = 1 if direct.shared else direct.K
+    point = Point(np.array(active, dtype=np.intp) * per_atom, np.full(len(active), 0.3))
+    one, two = (expand(latent, Flat(), point, alone=alone) for latent in (direct, spanned))
+    assert two.state.objective == pytest.approx(one.state.objective, rel=1e-10)
+    assert_allclose(two.mode.w, one.mode.w, atol=1e-7)
+    assert_allclose(two.mode.c, one.mode.c, atol=1e-7)
+    if not alone:
+        assert_allclose(two.quad.norm, one.quad.norm, rtol=1e-7, atol=1e-10)
+        assert_allclose(two.quad.g, one.quad.g, atol=1e-7)
+    elif active:
+        assert_allclose(two.state.Sigma, one.state.Sigma, rtol=1e-7)
+
+
+def test_more_atoms_than_coordinates_are_active_and_wrong_sums_are_noticed():
+    direct, spanned = both("two classes")
+    active = np.arange(0, 600, 4)
+    assert active.size > spanned.span.rank
+    point = Point(active, np.full(active.size, 0.1))
+    one, two = (expand(latent, Flat(), point) for latent in (direct, spanned))
+    assert isinstance(two.quad, SpannedQuadratic)
+    assert two.state.objective == pytest.approx(one.state.objective, rel=1e-9)
+    wrong = 1 + 1e-6 * np.cos(np.arange(600))
+    off = replace(spanned, span=replace(spanned.span, A=spanned.span.A * wrong))
+    assert not isinstance(off.quadratic(two.mode), SpannedQuadratic)
+
+
+def test_fewer_atoms_than_coordinates_stand_for_all_rows_too():
+    _, spanned = both("two classes")
+    few = spanned.restrict(np.arange(0, 600, 40))
+    assert few.coordinates().E is not None
+    at = expand(few, Flat(), Point(np.array([2, 5]), np.full(2, 0.3)))
+    assert isinstance(at.quad, SpannedQuadratic)
+    assert few.resembled(at.quad, np.arange(15), few.rows) is None
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_classes_that_have_nothing_to_do_with_the_rows(shared):
+    rng = np.random.default_rng(7)
+    X, y = rng.uniform(-1, 1, size=(6000, 2)), rng.integers(0, 3 if shared else 2, size=6000)
+    dictionary = Kernel("rbf", gamma=0.3, centers=X[:300])
+    model = SparseBayesClassifier(dictionary, prior="bic", shared=shared, memory="200MB")
+    model.fit(X, y)
+    assert model.converged_
+    assert np.size(model.relevance_) == 0
+    share = np.bincount(y) / len(y)
+    assert_allclose(model.predict_proba(X[:5]), np.tile(share, (5, 1)), atol=1e-3)
+
+
 @pytest.mark.parametrize("center", [True, False])
 def test_evidence_where_weights_almost_cancel(center):
     # w'G w is then a small difference of huge terms: one G must stand in all of the evidence.

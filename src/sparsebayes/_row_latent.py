@@ -178,10 +178,14 @@ class _Fit:
         reference, span = np.zeros(atoms.size), None
         seeks = journey.seeks_span(summary.n, atoms.size)
         if center or seeks:
-            wanted = max(REFERENCE, min(2 * atoms.size, _TOLD) if seeks else 0)
+            room = journey.budget.rows_kept(rows.n_features)
+            wanted = max(REFERENCE, min(2 * atoms.size, _TOLD, room) if seeks else 0)
             X, _, _ = gather(rows, min(1.0, wanted / summary.n), SEED)
             reference = sample_means(atoms, X)
             span = find_span(atoms, X, center) if seeks else None
+            held = journey.budget.holds_gram
+            if span is not None and shared and not held(span.rank * likelihood.n_latent):
+                span = None
             if span is not None:
                 reference, span = span.means, span.turned(X)
         self.latent = RowLatent(

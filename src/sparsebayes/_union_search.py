@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.problem import Problem, Solution, Status
-from sparsebayes.quadratic import Gram, OrthonormalQuadratic, Quadratic
+from sparsebayes.quadratic import COLLINEAR, Gram, OrthonormalQuadratic, Quadratic
 from sparsebayes.solvers import orthonormal
 
 FloatArray = NDArray[np.float64]
@@ -92,8 +92,8 @@ class Some:
 
     @property
     def collinear(self) -> float:
-        """Fraction of diag(G) below which S is rounding."""
-        return self.quad.collinear
+        """Fraction of diag(G) below which S is rounding, where no root is known."""
+        return COLLINEAR
 
     @property
     def blocks(self) -> FloatArray:

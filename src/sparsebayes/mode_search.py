@@ -4,6 +4,7 @@ It asks a landscape for sums over samples, and for nothing that is as long as th
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -234,7 +235,7 @@ class Newton(Generic[L, M_co]):
             if info != 0:
                 raise Breakdown
         else:
-            factor, D = triangle(root_of(A) @ mix)[0], mix.T @ D
+            factor, D = _factor(A, mix), mix.T @ D
         right = gradient - D @ (covariance @ pull)
         dz, _ = dpotrs(factor, right, lower=1)
         dc = covariance @ (pull - D.T @ dz)
@@ -257,3 +258,15 @@ class Newton(Generic[L, M_co]):
                 return there, found, reached, scale  # the change is below rounding
             scale *= 0.5
         return None
+
+
+def _factor(A: FloatArray, mix: FloatArray) -> FloatArray:
+    """Lower factor of I + mix'A mix, which may be definite where A is not."""
+    with suppress(Breakdown):
+        return triangle(root_of(A) @ mix)[0]
+    B = mix.T @ A @ mix
+    B.flat[:: len(B) + 1] += 1.0
+    factor, info = dpotrf(B.T, lower=1, overwrite_a=1)
+    if info != 0:
+        raise Breakdown
+    return np.asarray(factor)

@@ -68,6 +68,10 @@ def rooted(P: FloatArray, right: FloatArray, clip: bool = False) -> tuple[FloatA
     >>> rooted(np.array([[4.0, 2.0], [2.0, 10.0]]), np.array([2.0, 7.0]))[1]
     array([1., 2.])
     """
+    if not len(P):
+        return np.zeros((0, 0)), np.zeros(0)
+    if not (np.isfinite(P).all() and np.isfinite(right).all()):
+        raise Breakdown
     own = P.diagonal()
     if not clip and not (own >= -_NEGATIVE * np.abs(own).max(initial=0.0)).all():
         raise Breakdown
@@ -79,7 +83,10 @@ def rooted(P: FloatArray, right: FloatArray, clip: bool = False) -> tuple[FloatA
     if info == 0 and (factor.diagonal() ** 2).min(initial=1.0) > _FIRM:
         t, _ = dtrtrs(factor, right * inverse, lower=0, trans=1)
         return np.asarray(factor * scale), np.asarray(t)
-    values, vectors = np.linalg.eigh(unit)
+    try:
+        values, vectors = np.linalg.eigh(unit)
+    except np.linalg.LinAlgError:
+        raise Breakdown from None
     if not clip and not values[0] > -_NEGATIVE:
         raise Breakdown
     kept = values > _NOTHING * len(P)

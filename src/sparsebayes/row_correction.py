@@ -82,7 +82,9 @@ class Correction:
             cross=everything.cross - sample.cross,
             gram=everything.gram - sample.gram,
         )
-        return cls(_flat(place, np.eye(len(E))), place.c, more, E)
+        w = np.zeros((len(E), len(place.c)))
+        w[place.atoms] = place.weights
+        return cls(w.ravel(), place.c, more, E)
 
     def restrict(self, atoms: IndexArray) -> "Correction":
         """The same for some of the atoms.
@@ -127,15 +129,12 @@ class Correction:
         LookSums
             The sums.
         """
-        more, K, r = self.more, len(self.c), len(self.E)
-        E = np.eye(r) if E is None else E
+        more = self.more
         value, gradient, pull = self._moved(_flat(place, E), place.c)
         elsewhere = [self._moved(_flat(other, E), other.c)[0] for other in others]
-        slopes = (E.T @ gradient.reshape(r, K)).ravel()
-        cross = np.tensordot(E, more.cross.reshape(r, K, K), (0, 0)).reshape(-1, K)
-        half = np.tensordot(E, more.gram.reshape(r, K, r * K), (0, 0))  # (q, K, r K)
-        gram = np.tensordot(half.reshape(len(slopes), r, K), E, (1, 0))  # (q K, K, q)
-        gram = gram.transpose(0, 2, 1).reshape(len(slopes), len(slopes))
+        slopes, cross, gram = gradient, more.cross, more.gram
+        if E is not None:
+            slopes, cross, gram = self._mixed(gradient, E)
         return replace(
             sums,
             value=sums.value + value,
@@ -147,6 +146,17 @@ class Correction:
             gram=sums.gram + gram[columns[:, None], columns],
         )
 
+    def _mixed(
+        self, gradient: FloatArray, E: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gradient, cross and gram of functions that are sums E of those that it knows."""
+        more, K, r = self.more, len(self.c), len(self.E)
+        slopes = (E.T @ gradient.reshape(r, K)).ravel()
+        cross = np.tensordot(E, more.cross.reshape(r, K, K), (0, 0)).reshape(-1, K)
+        half = np.tensordot(E, more.gram.reshape(r, K, r * K), (0, 0))  # (q, K, r K)
+        gram = np.tensordot(half.reshape(slopes.size, r, K), E, (1, 0))  # (q K, K, q)
+        return slopes, cross, gram.transpose(0, 2, 1).reshape(slopes.size, slopes.size)
+
     def _moved(self, w: FloatArray, c: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient and pull of the difference at another place."""
         more, dw, dc = self.more, w - self.w, c - self.c
@@ -156,6 +166,8 @@ class Correction:
         return float(value), more.gradient - bent, more.pull - tilted
 
 
-def _flat(place: Functions, E: FloatArray) -> FloatArray:
+def _flat(place: Functions, E: FloatArray | None) -> FloatArray:
     """Weights of all columns of the functions that a correction knows."""
+    if E is None:  # a place in these functions themselves has weights of all of them
+        return np.asarray(place.weights).ravel()
     return np.asarray(E[:, place.atoms] @ place.weights).ravel()

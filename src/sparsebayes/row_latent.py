@@ -35,7 +35,8 @@ __all__ = ["RowLatent", "RowLatentQuadratic"]
 
 _VALUE = 40  # multiplications that an atom at a row costs
 _CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm,
-_MAGNIFIED = 1e-4  # and more of them where weights cancel by that factor
+_MAGNIFIED, _MOST = 1e-4, 1e-6  # and more of them where weights cancel by that factor;
+_LIKELY = 1e-7  # differences of the log likelihood
 _WHOLE = 512  # columns up to which all of G is summed in the pass that finds everything else
 # A square about a mean that lies this much nearer than the reference is summed again about it.
 _CANCELLATION = 1e-4
@@ -154,8 +155,9 @@ class RowLatent:
         """The same where rows of the sample are coordinates of its rows."""
         assert self.span is not None
         r, A = self.span.rank, quad.A[:, atoms]
-        if len(quad.A) != r:
-            return None  # the expansion was in other coordinates
+        several = self.K > 1 and not self.shared  # then quadratics may be sums of all columns
+        if len(quad.A) != r or (several and atoms.size * self.K > _WHOLE):
+            return None  # the expansion was in other coordinates, or there are too many
         own, nothing, every = Linear().bind(np.zeros((1, r))), np.zeros(r), np.arange(r * self.K)
         looked = Looks(own, nothing, self.likelihood, quad.place, every)
         correction = Correction.between(quad.place, quad.sums, sample.fold(looked), A)
@@ -165,7 +167,7 @@ class RowLatent:
             rows=sample,
             atoms=Mixed(own, A, reference),
             reference=reference,
-            span=Span(own, nothing, A, np.eye(r), A, reference),
+            span=Span(own, nothing, A, np.eye(r), A, reference, plain=True),
             correction=correction,
         )
 
@@ -207,7 +209,14 @@ class RowLatent:
         A = np.zeros((seen.coordinates.size, self.n_atoms))
         A[:, seen.atoms] = seen.coordinates.J
         return SpannedQuadratic(
-            seen.sums, seen.place, A, self.reference, self.center, self.shared, self.n_rows
+            seen.sums,
+            seen.place,
+            A,
+            self.reference,
+            self.center,
+            self.shared,
+            self.n_rows,
+            clip=self.correction is None,  # then what is negative is rounding
         )
 
     def _spanned(self, mode: RowMode) -> SpannedQuadratic | None:
@@ -215,7 +224,8 @@ class RowLatent:
         K, at = self.K, self.coordinates()
         if at is None:
             return None
-        if mode.seen is None and not _pays(at.size, self.n_atoms, K, mode.columns.size):
+        accurate = mode.seen is not None and K == 1
+        if not accurate and not _pays(at.size, self.n_atoms, K, mode.columns.size):
             return None
         active = np.unique(mode.columns // K)
         functions = self._functions(mode)
@@ -224,25 +234,35 @@ class RowLatent:
         sums = self.rows.fold(Looks(at.atoms, at.reference, self.likelihood, here, every))
         if self.correction is not None:
             sums = self.correction.applied(sums, here, at.E, every)
-        if not self._confirmed(mode, at.of(mode.columns, K), sums.gram):
+        if not self._confirmed(mode, at.of(mode.columns, K), sums):
             return None
-        center, clip = self.center, self.correction is not None
         return SpannedQuadratic(
-            sums, here, at.J, self.reference, center, self.shared, self.n_rows, clip
+            sums, here, at.J, self.reference, self.center, self.shared, self.n_rows, clip=True
         )
 
-    def _confirmed(self, mode: RowMode, J: FloatArray, gram: FloatArray) -> bool:
+    def _confirmed(self, mode: RowMode, J: FloatArray, sums: LookSums) -> bool:
         """Whether sums of columns J agree with those of the atoms themselves.
 
         Newton's method has summed the latter, at latent functions that differ by the rounding of
-        the span, magnified as far as weights cancel.
+        the span, magnified as far as weights cancel. Where it has used the span itself they take
+        one more pass.
         """
-        own, found = mode.sums.gram, J.T @ gram @ J
+        log_likelihood, own, gram = mode.log_likelihood, mode.sums.gram, sums.gram
+        if mode.seen is not None and mode.seen.coordinates.E is None and self.correction is None:
+            atoms, which = np.unique(mode.columns // self.K, return_inverse=True)
+            here = self._functions(mode)
+            here = replace(here, atoms=np.arange(atoms.size))
+            few, local = self.atoms.restrict(atoms), which * self.K + mode.columns % self.K
+            looked = self.rows.fold(Looks(few, self.reference[atoms], self.likelihood, here, local))
+            log_likelihood, own = looked.value, looked.gram
+        if not abs(sums.value - log_likelihood) <= _LIKELY * (1.0 + abs(log_likelihood)):
+            return False
+        found = J.T @ gram @ J
         root = np.sqrt(np.maximum(own.diagonal(), 0.0))
         theta = J @ mode.w
         left = float(theta @ gram @ theta)
         canceled = np.sqrt(float(np.square(mode.w * root).sum()) / left) if left > 0 else 0.0
-        allowed = _CONFIRMED * (1.0 + _MAGNIFIED * canceled)
+        allowed = min(_CONFIRMED * (1.0 + _MAGNIFIED * canceled), _MOST)
         return bool((np.abs(found - own) <= allowed * root * root[:, None]).all())
 
     def _functions(self, mode: RowMode) -> Functions:
@@ -337,6 +357,8 @@ class RowLatentQuadratic(LatentColumns):
         return _Found(cross, squares, sums.drawn.T, wanted, _flat(sums.columns))
 
     def _screen(self, wanted: IndexArray, pairs: bool) -> ScreenSums:
+        if self.correction is not None:
+            raise Breakdown  # it knows no such sums
         functions = self._functions()
         return self.rows.fold(
             Screens(self.atoms, self.reference, self.likelihood, functions, wanted, pairs)

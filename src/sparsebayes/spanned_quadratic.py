@@ -45,8 +45,8 @@ class SpannedQuadratic(LatentColumns):
     n : int
         About how many samples there are.
     clip : bool, default=False
-        Whether directions without curvature are left out, where sums of a sample that stands for
-        all samples may have some; else they raise `Breakdown`.
+        Whether directions of negative curvature are left out, be it rounding or that of a sample
+        that stands for all samples; else they raise `Breakdown`.
     """
 
     collinear = ROOTED
@@ -97,7 +97,7 @@ class SpannedQuadratic(LatentColumns):
     def _squares(self, pairs: bool) -> FloatArray:
         """Products of the columns of each atom with each other, (M, K, K)."""
         F, A = self._F, self.A
-        M, K = A.shape[1], F.shape[1] // len(A)
+        M, K = A.shape[1], len(self.place.c)
         found = np.zeros((M, K, K))
         for k in range(K):
             own = F[:, k::K] @ A

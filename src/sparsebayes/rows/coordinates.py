@@ -113,7 +113,7 @@ class Coordinates:
         """
         found = np.zeros((self.size, K, columns.size))
         found[:, columns % K, np.arange(columns.size)] = self.J[:, columns // K]
-        return found.reshape(-1, columns.size)
+        return found.reshape(self.size * K, columns.size)
 
 
 def coordinates_of(span: Span, atoms: Atoms, chosen: IndexArray) -> Coordinates:
@@ -145,7 +145,7 @@ def coordinates_of(span: Span, atoms: Atoms, chosen: IndexArray) -> Coordinates:
     >>> bool(np.abs(values.mean(axis=0)).max() < 1e-9), some.size
     (True, 3)
     """
-    A = span.A[:, chosen]
+    A = span.A if chosen.size == span.A.shape[1] else span.A[:, chosen]
     if not chosen.size:
         return Coordinates(atoms.restrict(chosen), np.zeros(0), np.zeros((0, 0)), A)
     if chosen.size < span.rank:
@@ -159,6 +159,8 @@ def coordinates_of(span: Span, atoms: Atoms, chosen: IndexArray) -> Coordinates:
                     _sums(few.atoms, few.mix @ mix), (reference - few.offset) @ mix, R, Q
                 )
             return Coordinates(_sums(few, mix), reference @ mix, R, Q)
+    if span.plain:
+        return Coordinates(span.few, span.reference, A, None)
     return Coordinates(_sums(span.few, span.mix), span.reference @ span.mix, A, None)
 
 

@@ -35,6 +35,7 @@ _LEFT = 1e-14  # of the diagonal of K(Z, Z), where pivoting ends: little more th
 _WORTH = 0.75  # fraction of the atoms beyond which pivots do not pay
 _FEW = 256  # atoms that cost little in any case
 _TELL = 1.5  # rows for each of the few, at least, where coordinates are made orthonormal at them
+_COPY = 1e-15  # of a column at these rows, what is left of it beside those before: rounding
 _UNEVEN = 1e-10  # relative difference of K and its transpose beyond which it is no kernel
 # Differences at rows, of the standard deviation of an atom: of all rows together, and of any.
 _TYPICAL, _WORST = 1e-11, 1e-9
@@ -62,6 +63,7 @@ class Span:
     mix: FloatArray  # (r, r) that makes coordinates of the few
     A: FloatArray  # (r, M) the atoms in these coordinates
     given: FloatArray | None = None  # (M,) references of all atoms, where they are known
+    plain: bool = False  # whether the few are the coordinates themselves, and ``mix`` the identity
 
     @property
     def rank(self) -> int:
@@ -87,13 +89,15 @@ class Span:
         Parameters
         ----------
         indices : ndarray of shape (m,)
-            Which ones.
+            Which ones, ascending.
 
         Returns
         -------
         Span
             Of the same few.
         """
+        if indices.size == self.T.shape[1]:
+            return self  # they are ascending
         T, A = self.T[:, indices], self.A[:, indices]
         return replace(self, T=T, A=A, given=self.means[indices])
 
@@ -115,7 +119,9 @@ class Span:
         values = self.few.evaluate(X)
         values = values.toarray() if is_sparse(values) else values
         R = np.linalg.qr((values - self.reference) @ self.mix).R
-        R[np.diag_indices_from(R)] += np.where(R.any(axis=0), 0.0, 1.0)  # one that is constant
+        own, size = np.abs(R.diagonal()), np.sqrt(np.einsum("ij,ij->j", R, R))
+        nothing = own <= _COPY * size  # one that is constant, or a copy of others
+        R[np.diag_indices_from(R)] = np.where(nothing, np.where(size > 0, size, 1.0), R.diagonal())
         inverse, info = dtrtri(R)
         mix, A = self.mix @ np.triu(inverse), R @ self.A
         if info != 0 or not (np.isfinite(mix).all() and np.isfinite(A).all()):

@@ -63,14 +63,15 @@ def converge(
         fit.note(phase, at.state, certificate.max_gain)
         if certificate.holds(tol):
             return at
-        circles = circles + 1 if short and certificate.max_gain > STUCK * least else 0
+        gained = at.state.objective - height
+        vain = certificate.max_gain > STUCK * least and gained < max(tol, FINE)
+        circles = circles + 1 if short and vain else 0
         if best is None or certificate.max_gain < least:
             best, least = at, certificate.max_gain
             if latent is fit.latent:
                 fit.good = best
         if fit.exhausted or circles == _CIRCLES:
             return best
-        gained = at.state.objective - height
         height = at.state.objective
         stuck = certificate.max_gain > STUCK * pending and gained < pending
         short = short or turn >= _PATIENCE or stuck

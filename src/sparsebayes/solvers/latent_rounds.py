@@ -50,6 +50,7 @@ _QUICK = 12  # screens of each subset after which what resembles the data is no 
 _FALL = 0.5  # or as soon as it leads down by so many nats
 _NOT_MANY = 200_000  # rows of which all are looked at where atoms are exchanged in the end
 _SCREENS = 30  # of each subset, at most
+_MARGIN = 0.02  # nats by which a model must be better to be looked at once more
 _IDLE = 2  # screens in a row after which nothing had moved
 
 
@@ -61,6 +62,7 @@ class Screened:
     atoms: IndexArray  # which these are, ascending
     point: Point  # the same point, where all atoms are counted
     certificate: Certificate
+    statistics: Screen
     subset: int
     turn: int  # screens so far, this one included
 
@@ -130,6 +132,7 @@ def solve(
     point, trace = start, list[Progress]()
     quiet: list[Certificate] = []  # of subsets that have nothing to add to this very point
     idle, status = 0, Status.CONVERGED
+    proven: tuple[Screened, Certificate] | None = None  # the best that was certified
     subset %= len(subsets)  # with more memory there may be fewer of them
     if near is not None:
         point = rounds.begin(point, np.union1d(rounds.atoms_of(point), near), tol) or point
@@ -145,12 +148,15 @@ def solve(
             keep(found)
         quiet.append(certificate)
         if certificate.holds(tol):
-            further = rounds.elsewhere(found) if len(quiet) >= len(subsets) else None
-            if further is not None:
-                point, quiet = further, []
-                continue
             if len(quiet) >= len(subsets):
-                break
+                whole = combined(quiet)
+                better = proven is None or _is_above(found, proven[0])
+                further = rounds.elsewhere(found) if better else None
+                proven = (found, whole) if better else proven
+                if further is None:
+                    break
+                point, quiet, idle = further, [], 0
+                continue
         elif rounds.fit.exhausted:
             status = Status.MAX_ITER
             break
@@ -171,7 +177,10 @@ def solve(
         subset = (subset + 1) % len(subsets)
     else:
         status = Status.UNSETTLED
-    whole, converged = combined(quiet), status is Status.CONVERGED
+    whole = combined(quiet)
+    if proven is not None and (status is not Status.CONVERGED or _is_above(proven[0], found)):
+        (found, whole), status = proven, Status.CONVERGED
+    converged, state = status is Status.CONVERGED, found.at.state
     iterations = rounds.fit.iterations
     solution = Solution(state, UNIT_NOISE, status, whole, converged, iterations, tuple(trace))
     return Ended(solution, found, rounds.close(found))
@@ -197,6 +206,11 @@ def closest(problem: Problem, state: State, statistics: Screen, K: int) -> Index
         Atoms that may be active in one latent function, but not in all; ascending.
     """
     return nearest(problem, state, statistics, _COLUMNS // K, _POOL, K // problem.quad.group)
+
+
+def _is_above(one: Screened, other: Screened) -> bool:
+    """Whether one model is better than another, by more than rounding."""
+    return one.at.state.objective > other.at.state.objective + _MARGIN
 
 
 @dataclass
@@ -225,9 +239,9 @@ class _Rounds:
         view = self.latent if whole else self.latent.restrict(atoms)
         K = self.latent.K
         at = self._expanded(view, renumbered(point, atoms, self.per_atom, K))
-        certificate, self._statistics = certify(at.problem, at.state, UNIT_NOISE)
+        certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
         here = restored(at.point, atoms, self.per_atom, K)
-        return Screened(at, atoms, here, certificate, subset, turn + 1)
+        return Screened(at, atoms, here, certificate, statistics, subset, turn + 1)
 
     def _expanded(self, view: LatentData[Any], point: Point) -> Expanded:
         """Expand, at smaller variances where float64 cannot hold these, or without atoms."""
@@ -240,7 +254,7 @@ class _Rounds:
 
     def close(self, found: Screened) -> IndexArray:
         """Atoms, of the whole dictionary, that are closest to entering."""
-        chosen = closest(found.at.problem, found.at.state, self._statistics, self.latent.K)
+        chosen = closest(found.at.problem, found.at.state, found.statistics, self.latent.K)
         return found.atoms[chosen]
 
     def onward(self, found: Screened, pool: IndexArray, tol: float) -> Point | None:
@@ -261,9 +275,9 @@ class _Rounds:
         few = self.latent.n_rows <= _NOT_MANY and len(self.subsets) == 1
         if self.resembled is None or not few or self.fit.exhausted:
             return None
-        view = self.latent if found.atoms.size == self.latent.n_atoms else None
-        if view is None:
-            view = self.latent.restrict(found.atoms)
+        self.fit.reach = FARTHEST  # a round depends on nothing that earlier ones have learned
+        whole = found.atoms.size == self.latent.n_atoms
+        view = self.latent if whole else self.latent.restrict(found.atoms)
         try:
             trial = exchanged(self.fit, view, found.at)
         except Breakdown:

@@ -123,6 +123,8 @@ def _elsewhere(fit: Fit, at: Expanded, tol: float, rng: np.random.RandomState) -
     """Exchange atoms among all samples, where structure was sought in few of them."""
     latent, per_atom, K = fit.latent, 1 if fit.latent.shared else fit.latent.K, fit.latent.K
     atoms = np.arange(latent.n_atoms)
+    if fit.exhausted or latent.shared:  # the table of swaps knows atoms of one column only
+        return at
     try:
         here = at
         if atoms.size > 2 * SAMPLE:  # any sample will do: neighbors replace each other
@@ -133,9 +135,12 @@ def _elsewhere(fit: Fit, at: Expanded, tol: float, rng: np.random.RandomState) -
         further = exchanged_often(fit, latent, here, thorough=True)
         if further is here:
             return at
-        return _finish(fit, Found(restored(further.point, atoms, per_atom, K)), tol)
+        end = _finish(fit, Found(restored(further.point, atoms, per_atom, K)), tol)
     except Breakdown:
         return at
+    settled = [certify(one.problem, one.state, UNIT_NOISE)[0].holds(tol) for one in (at, end)]
+    better = end.state.objective > at.state.objective and settled[1] >= settled[0]
+    return end if better else at
 
 
 def _eased(
