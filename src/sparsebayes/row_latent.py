@@ -128,8 +128,8 @@ class RowLatent:
         atoms : ndarray of int
             Atoms of it, ascending; those of the mode are among them.
         sample : Rows
-            Some of the rows, with weights by which they stand for all; of coordinates that were
-            `taken` of them, if they have any.
+            Some of the rows, with weights by which they stand for all; their coordinates
+            (`rows.kept.transformed`) where the expansion is in coordinates.
 
         Returns
         -------

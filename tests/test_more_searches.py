@@ -1,0 +1,78 @@
+"""Searches that are made once more where they cost little beside what came before."""
+
+import numpy as np
+import pytest
+
+from sparsebayes import SparseBayesClassifier
+from sparsebayes.datasets import mixtures
+from sparsebayes.dictionaries import Kernel
+from sparsebayes.hyperpriors import Flat
+from sparsebayes.problem import Problem
+from sparsebayes.quadratic import OrthonormalQuadratic
+from sparsebayes.solvers import latent_rounds, relinearize, working_set
+
+
+def test_atoms_of_classes_are_exchanged_among_all_samples(monkeypatch):
+    data = mixtures(12_000, random_state=3)
+    model = SparseBayesClassifier(Kernel("rbf", gamma=1.0, centers=data.X[:300]))
+    evidence = model.fit(data.X, data.y).log_marginal_likelihood_
+    assert model.converged_
+    monkeypatch.setattr(relinearize, "_LEFT_OUT", np.inf)
+    before = model.fit(data.X, data.y).log_marginal_likelihood_
+    assert evidence > before + 5.0
+
+
+def test_a_search_that_breaks_off_loses_nothing(monkeypatch):
+    data = mixtures(9000, random_state=1)
+    model = SparseBayesClassifier(Kernel("rbf", gamma=1.0, centers=data.X[:300]))
+    monkeypatch.setattr(relinearize, "_LEFT_OUT", np.inf)
+    spent = model.fit(data.X, data.y).n_iter_
+    evidence = model.log_marginal_likelihood_
+    monkeypatch.undo()
+    model.set_params(max_iter=spent + 30).fit(data.X, data.y)  # too few for what comes after
+    assert model.converged_
+    assert model.log_marginal_likelihood_ >= evidence - 1e-6
+
+
+def test_a_fit_on_rows_that_cannot_go_on_keeps_what_was_certified(monkeypatch):
+    data = mixtures(90_000, random_state=0)
+    model = SparseBayesClassifier(
+        Kernel("rbf", gamma=1.0, centers=data.X[:300]), memory="200MB", random_state=0
+    )
+    elsewhere, tried = latent_rounds._Rounds.elsewhere, []
+
+    def worse(rounds, found):
+        tried.append(elsewhere(rounds, found))
+        point = found.point
+        return point._replace(v=1e-3 * point.v) if len(tried) == 1 else None
+
+    def stuck(rounds, found, pool, tol):
+        return None if tried else onward(rounds, found, pool, tol)
+
+    onward = latent_rounds._Rounds.onward
+    monkeypatch.setattr(latent_rounds._Rounds, "elsewhere", worse)
+    monkeypatch.setattr(latent_rounds._Rounds, "onward", stuck)
+    model.fit(data.X, data.y)
+    assert tried
+    assert model.converged_
+    assert model.certificate_.holds(1e-6)
+
+
+@pytest.mark.parametrize(("n", "restarts"), [(2399.0, 0), (2400.0, 3)])
+def test_restarts_beside_sums_over_many_observations(monkeypatch, n, restarts):
+    asked = []
+    plain = working_set._restarts
+
+    def spy(run, state, noise, n_restarts, rng):
+        asked.append(n_restarts)
+        return plain(run, state, noise, n_restarts, rng)
+
+    monkeypatch.setattr(working_set, "_restarts", spy)
+    g = np.random.default_rng(0).normal(size=(800, 1))
+    g[:5] += 20.0
+    quad = OrthonormalQuadratic(g, tt=float(np.vdot(g, g)) + n, n=n, spread=2.0)
+    found = working_set.solve(Problem(quad, Flat(), noise_var=None))
+    assert found.converged
+    assert set(range(5)) <= set(found.state.active.tolist())
+    working_set.solve(Problem(quad, Flat(), noise_var=None), n_restarts=5)
+    assert asked == [restarts, 5]
