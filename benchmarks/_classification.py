@@ -248,3 +248,17 @@ def cross_validate(
     }
     best = min(mean.values())
     return [c for c in candidates if mean[c] <= best][-1], mean
+
+
+def median_choice(
+    candidates: list[Any], errors: Callable[[Any, Split], float], sets: list[Split]
+) -> tuple[Any, dict[Any, float]]:
+    """The median of what each set would choose, as those who made the IDA splits did.
+
+    Of candidates of several settings it is the median of each of them. Everyone's mean error comes
+    with it. Among equals of one set the last wins, as in `cross_validate`.
+    """
+    own = [cross_validate(candidates, errors, [split]) for split in sets]
+    chosen = np.median(np.array([best for best, _ in own]), axis=0)
+    best = float(chosen) if chosen.ndim == 0 else tuple(map(float, chosen))
+    return best, {c: float(np.mean([found[c] for _, found in own])) for c in candidates}

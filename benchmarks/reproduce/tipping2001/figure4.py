@@ -5,13 +5,16 @@ standard deviation 0.1; the error is against the true function at 2000 other poi
 The dictionary: x1 and x2, their squares and product, and a Gaussian kernel at every point whose
 two scales are learned with the rest.
 
-The printed RMS error of 0.0053 cannot be one. Least squares that knows the function but for three
-numbers, a + b sinc(x1) + c x2, errs by 0.1 sqrt(3 / 100) = 0.017 on average: its row is in the
-table, and the share of draws in which it stays below 0.0053. Nor does it fit the printed weight of
-0.102 for x2: that alone is an RMS error of 0.002 * 10 / sqrt 3 = 0.012. As a mean square it is
-possible, and as the RMS error of noise of 0.01: all readings are measured. What can be reached by
-who has to find the function is the row of a Gaussian process with a kernel at every point that is
-told the form, a smooth function of x1 plus a multiple of x2.
+The printed errors, 0.0194 of the SVM and 0.0053 of the RVM, are called RMS and are mean squares, as
+those of the paper's other tables are. The SVR tells: with its settings by cross-validation it has
+as many vectors as printed, a mean square near the printed figure, and a root of it that is six
+times as large. Nor could anyone have 0.0053 as RMS: least squares that knows the function but for
+three numbers, a + b sinc(x1) + c x2, errs by 0.1 sqrt(3 / 100) = 0.017 on average (its row is in
+the table, and the share of draws in which it stays below 0.0053), and the printed weight of 0.102
+for x2 alone is an RMS error of 0.002 * 10 / sqrt 3 = 0.012. With noise of 0.01 it would be
+possible: that is measured too. What can be reached by who has to find the function is the row of a
+Gaussian process with a kernel at every point that is told the form, a smooth function of x1 plus a
+multiple of x2.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVR
 
 from benchmarks._classification import Split, standard_error
 from benchmarks._harness import Report, rms
@@ -35,12 +40,19 @@ Array = NDArray[np.float64]
 
 N, TEST, REACH, NOISE_STD = 100, 2000, 10.0, 0.1
 WIDE = 10.0  # prior variance of the constant and of the weight of x2 in the Gaussian process
+PRINTED_SVM = {"mean square": 0.0194, "functions": 75}
+GRID = {
+    "C": [1, 3, 10, 30, 100],
+    "gamma": list(2.0 ** np.arange(-8, 1)),
+    "epsilon": [0.03, 0.1, 0.2],
+}
 PRINTED = {"error": 0.0053, "functions": 8, "w x2": 0.102, "eta1": 997e-4, "eta2": 2e-4}
 EXTRA = ("x1", "x2", "x1^2", "x1 x2", "x2^2")  # positions 0 to 4 of the dictionary
 PLAIN, LEARNED = "RVR, one width by evidence", "inputs, products, learned scales: flat prior"
 PRICED = "the same, prior='auto' (ric)"
 ORACLE = "least squares of 1, sinc(x1), x2"
 PROCESS = "GP of x1, plus x2"
+SUPPORT = "SVR, one width, settings by 5-fold CV"
 
 COLUMNS = {
     "": "",
@@ -142,6 +154,16 @@ def process(data: Split) -> Array:
     return np.asarray(shift + np.linalg.solve(L, covariance(data.X, data.X_test, u)).T @ z)
 
 
+def support_line(draws: list[Split]) -> dict[str, Any]:
+    """The paper's other machine: its printed error tells the unit of both."""
+    errors, vectors = [], []
+    for data in draws:
+        search = GridSearchCV(SVR(), GRID, scoring="neg_mean_squared_error").fit(data.X, data.y)
+        errors.append(rms(search.predict(data.X_test) - data.y_test))
+        vectors.append(len(search.best_estimator_.support_))
+    return error_line(SUPPORT, errors) | {"functions": float(np.mean(vectors))}
+
+
 def scales(model: Any) -> Array:
     """The kernel's learned scales, one per input."""
     return np.broadcast_to(np.asarray(model.gamma_), (2,))
@@ -195,15 +217,23 @@ def figure4(report: Report, draws: int, bench: Bench) -> Any:
     told = error_line(PROCESS, [rms(process(data) - data.y_test) for data in sets])
     quiet, _ = line(LEARNED, [draw(seed, NOISE_STD / 10) for seed in range(draws)], bench)
     quiet[""] = "flat prior, noise of 0.01"
-    paper = {"": "printed", "draws": 1, "RMS error": PRINTED["error"], "others": 0.0}
+    support = support_line(sets)
+    paper = {"": "printed", "draws": 1, "mean square": PRINTED["error"], "others": 0.0}
     paper |= {key: PRINTED[key] for key in ("functions", "w x2", "eta1", "eta2")} | {"noise": 0.101}
-    rows = [plain, learned, priced, known, told, quiet, paper]
+    theirs = {"": "printed SVM", "draws": 1, **PRINTED_SVM}
+    rows = [plain, learned, priced, known, told, quiet, paper, support, theirs]
     report.show("Figure 4, tables 1 and 2: sinc(x1) + 0.1 x2", rows, COLUMNS)
-    claim = "figure 4: the printed error of 0.0053"
+    report.note(
+        f"The printed errors are mean squares: the SVR's is {support['mean square']:.4f} with "
+        f"{support['functions']:.0f} vectors (printed 0.0194 with 75), its root "
+        f"{support['RMS error']:.3f}. Least squares that knows the function but for three numbers "
+        f"has a root of {known['RMS error']:.4f}: none can have 0.0053."
+    )
     report.judge(
-        f"{claim} as RMS (knowing the function but for three numbers: {known['RMS error']:.4f})",
-        learned["RMS error"] <= PRINTED["error"],
-        f"{learned['RMS error']:.4f} +- {learned['+-']:.4f}",
+        "figure 4: the printed error of 0.0053, a mean square",
+        learned["mean square"] <= PRINTED["error"],
+        f"{learned['mean square']:.5f} (root of it {learned['RMS error']:.4f} "
+        f"+- {learned['+-']:.4f})",
     )
     report.judge(
         "figure 4: RMS error at most 1.2 that of a Gaussian process that is told the form",
@@ -211,12 +241,7 @@ def figure4(report: Report, draws: int, bench: Bench) -> Any:
         f"{learned['RMS error']:.4f} beside {told['RMS error']:.4f}",
     )
     report.judge(
-        f"{claim} as mean square",
-        learned["mean square"] <= PRINTED["error"],
-        f"{learned['mean square']:.5f}",
-    )
-    report.judge(
-        f"{claim} as RMS, were the noise 0.01",
+        "figure 4: 0.0053 as a root too, were the noise 0.01",
         quiet["RMS error"] <= PRINTED["error"],
         f"{quiet['RMS error']:.4f} +- {quiet['+-']:.4f}, {quiet['functions']:.1f} functions, "
         f"eta1 {quiet['eta1']:.4f} (printed {PRINTED['eta1']:.4f})",
