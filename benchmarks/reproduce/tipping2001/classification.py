@@ -5,7 +5,7 @@ error, as in the paper, which does not say of which rows. Here as with those who
 splits (Raetsch, Onoda & Mueller 2001): one width for all splits, the median of those that the first
 five training sets choose, each by its own folds (Pima has one training set; of USPS it is 1500
 training rows in proportion to the classes), out of nine widths in steps of sqrt 2 (USPS: the middle
-five, the others err far more). The SVM has its C and width from the same folds, medians too. USPS as
+five, the others err far more). The SVM has C and width from the same folds, medians too. USPS as
 ten one-vs-rest machines, as in the paper, and as one multinomial machine with a width from the same
 folds; its vectors are summed over the machines or classes, as the printed 316 and 2540 are. Inputs
 are as they come, but for Pima's, which are standardized; there is an intercept with a flat prior,
