@@ -8,11 +8,12 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF
 
 from sparsebayes import RVC, RVR, SparseBayesRegressor
+from sparsebayes._width_search import Guarded
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.engine import Breakdown
 from sparsebayes.pooled_widths import _pooled_evidence
-from sparsebayes.shared_variance import Targets, _Guarded
+from sparsebayes.shared_variance import Targets
 
 
 def waves(n, noise=0.2):
@@ -200,7 +201,7 @@ def test_a_search_comes_back_from_where_float64_cannot_tell():
             raise Breakdown
         return float((x[0] - 0.25) ** 2), 2.0 * (x - 0.25)
 
-    guarded = _Guarded(loss)
+    guarded = Guarded(loss)
     end = minimize(guarded, [0.0], jac=True, method="L-BFGS-B", callback=guarded.accept)
     assert end.x == pytest.approx([0.25], abs=1e-4)
     assert end.fun == pytest.approx(0.0, abs=1e-8)

@@ -23,6 +23,7 @@ from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.kernel_learning import fit_kernels, learns
 from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution
+from sparsebayes.process_widths import width_prior
 from sparsebayes.quadratic import (
     DesignQuadratic,
     OrthonormalQuadratic,
@@ -125,7 +126,8 @@ def regress(
             del quad, given  # their design is as large as those with other parameters
             model = GaussianModel(X, t, hyperprior, noise_var, quadratic, solve)
             targets = Targets(t, weights, fit_intercept, noise_var, before)
-            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start)
+            widths = width_prior(atoms, X, targets)
+            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start, widths)
             quad = fit.quad
         else:
             problem = Problem(given, hyperprior, noise_var)

@@ -12,6 +12,10 @@ covariances, not of kernels. A few kernels do the same if they are as wide as th
 of Gaussians of gamma has gamma / 2. In regression with Gaussian noise kernels "rbf" and "laplacian"
 get that, so that in noise they have half of the gamma of "scale".
 
+Widths of each input are, in regression with one of these kernels and nothing beside it, those of
+the process whose covariance is the kernel itself (`process_widths`), which needs no widening. Other
+kernels, unions and classes have the low rank.
+
 Rows with their targets are sampled by a hash, so the sample depends neither on the order of rows
 nor on the blocks that they come in. Then neither does one width, but for rounding; widths of each
 input are found by a climb, and agree to about 1e-5.
@@ -27,6 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Union
 from sparsebayes.dictionaries._distinct import DistinctRows, distinct_rows
@@ -44,6 +49,7 @@ from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import leaves
+from sparsebayes.process_widths import is_covariance, process_theta
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows.blocks import Block
 from sparsebayes.shared_variance import Targets, first_theta
@@ -216,10 +222,13 @@ def hold_widths(
     chosen = [columns[_some(*pair)] for columns, pair in zip(every.columns, pairs, strict=True)]
     atoms = every.restrict(np.concatenate(chosen))
     pull = np.concatenate([_pull(leaf, part) for leaf, part in pairs])
+    exact = widen and len(used) == 1 and _each_input(used[0]) and is_covariance(atoms, X)
     if explained.t.any():
         alone = len(used) == 1 and len(pull) == 1
-        find = _one_width if alone else first_theta
-        atoms = atoms.with_theta(find(atoms, X, explained, pull=pull))
+        find = process_theta if exact else _one_width if alone else first_theta
+        with one_blas_thread():
+            atoms = atoms.with_theta(find(atoms, X, explained, pull=pull))
+    widen = widen and not exact
     widths = {
         id(leaf): part.gamma_ * (_COVARIANCE if widen and part.kernel in _WIDENED else 1.0)
         for leaf, part in zip(used, atoms.parts, strict=True)

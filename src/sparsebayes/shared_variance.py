@@ -7,17 +7,16 @@ the variance and the noise alone, smooth, and too poor in parameters to overfit;
 where the search for sparse models begins. A sample of rows and atoms tells as much.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, minimize
 
+from sparsebayes._width_search import Guarded, lowest
 from sparsebayes.design import make_design
-from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
+from sparsebayes.dictionaries._protocol import Matrix
 from sparsebayes.dictionaries.union import UnionAtoms
-from sparsebayes.engine import Breakdown, State, whiten
+from sparsebayes.engine import State, whiten
 from sparsebayes.evidence_gradient import gaussian_gradient
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.noise_priors import NoisePrior
@@ -32,15 +31,12 @@ __all__ = ["Targets", "first_theta"]
 _ROWS = 4000  # rows sampled, of more
 _ATOMS, _MANY_ATOMS = 100, 200  # atoms sampled of each part: for few parameters, for many
 _FEW = 2  # parameters
-_STEPS = 100
-_ENOUGH = 0.01  # nats per unit of log parameter: the sparse model has its own optimum
 _SHIFTS = np.log(8.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log parameters
 _TRIES = 2  # searches besides one from the widest, for many parameters
 _INWARD = np.log(8.0) * np.array([-1.0, -2.0])  # from the highest log parameters
 _RANGE = 20.0  # how far log variances may go
 _NOISE = 1e-9, 2.0  # noise variances, as fractions of the power of the targets
 _BEGIN = 0.1  # the one to begin with
-_WALL = 1e100  # where float64 cannot tell
 
 
 class Targets(NamedTuple):
@@ -135,55 +131,11 @@ def first_theta(
     shifts = np.where(np.arange(start.size) > n_parts, _SHIFTS[:, None], 0.0)
     narrow = np.where(np.arange(start.size) > n_parts, ranges[:, 1] + _INWARD[:, None], start)
     starts = np.clip(np.concatenate([start + shifts, narrow]), *ranges.T)
-    order = np.argsort([_Guarded(loss)(one)[0] for one in starts], kind="stable").tolist()
+    order = np.argsort([Guarded(loss)(one)[0] for one in starts], kind="stable").tolist()
     tries = order[:1]
     if len(few.theta) > _FEW:  # from the widest, inputs that matter come in one by one
         tries = list(dict.fromkeys([*order[:_TRIES], int(np.argmin(_SHIFTS))]))
-    found = []
-    for one in starts[tries]:
-        guarded = _Guarded(loss)
-        found.append(
-            minimize(
-                guarded,
-                one,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=Bounds(*ranges.T),
-                callback=guarded.accept,
-                options={"maxiter": _STEPS, "gtol": _ENOUGH, "ftol": 1e-7},
-            )
-        )
-    return np.asarray(min(found, key=lambda end: float(end.fun)).x[n_parts + 1 :])
-
-
-class _Guarded:
-    """A loss with a slope, for a line search that may come to where float64 cannot tell.
-
-    There it is as much above the last point as it was to fall below it, and the search comes back
-    by about a quarter. From a wall of any height it would come back all the way, and end.
-    """
-
-    def __init__(self, loss: Callable[[FloatArray], tuple[float, FloatArray]]) -> None:
-        self.loss = loss
-        self.seen: tuple[FloatArray, float, FloatArray] | None = None
-        self.last: tuple[FloatArray, float, FloatArray] | None = None
-
-    def __call__(self, parameters: FloatArray) -> tuple[float, FloatArray]:
-        try:
-            value, slope = self.loss(parameters)
-        except (Breakdown, OutOfRange):
-            if self.last is None:
-                return _WALL, np.zeros_like(parameters)
-            place, value, slope = self.last
-            rise = float(np.abs(slope) @ np.abs(parameters - place))
-            return value + rise, np.zeros_like(parameters)
-        self.seen = parameters.copy(), value, slope
-        self.last = self.last or self.seen
-        return value, slope
-
-    def accept(self, xk: FloatArray) -> None:
-        """Go on from the point that was seen last: the search has taken it."""
-        self.last = self.seen
+    return lowest(loss, starts[tries], ranges)[n_parts + 1 :]
 
 
 def _quadratic(atoms: Any, X: Matrix, targets: Targets) -> DesignQuadratic:
