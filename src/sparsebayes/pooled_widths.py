@@ -14,7 +14,7 @@ get that, so that in noise they have half of the gamma of "scale".
 
 Widths of each input are, in regression with one of these kernels and nothing beside it, those of
 the process whose covariance is the kernel itself (`process_widths`), which needs no widening. Other
-kernels, unions and classes have the low rank.
+kernels, unions, classes and functions with almost no noise have the low rank.
 
 Rows with their targets are sampled by a hash, so the sample depends neither on the order of rows
 nor on the blocks that they come in. Then neither does one width, but for rounding; widths of each
@@ -225,10 +225,13 @@ def hold_widths(
     exact = widen and len(used) == 1 and _each_input(used[0]) and is_covariance(atoms, X)
     if explained.t.any():
         alone = len(used) == 1 and len(pull) == 1
-        find = process_theta if exact else _one_width if alone else first_theta
+        find = _one_width if alone else first_theta
         with one_blas_thread():
-            atoms = atoms.with_theta(find(atoms, X, explained, pull=pull))
-    widen = widen and not exact
+            theta = process_theta(atoms, X, explained, pull=pull) if exact else None
+            widen = widen and theta is None
+            if theta is None:
+                theta = find(atoms, X, explained, pull=pull)
+        atoms = atoms.with_theta(theta)
     widths = {
         id(leaf): part.gamma_ * (_COVARIANCE if widen and part.kernel in _WIDENED else 1.0)
         for leaf, part in zip(used, atoms.parts, strict=True)

@@ -36,6 +36,7 @@ _SHIFTS = np.log(4.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all lo
 _RANGE = 20.0  # how far the log variance may go
 _NOISE = 1e-7, 2.0  # noise variances, as fractions of the power of the targets
 _BEGIN = 0.1  # the one to begin with
+_QUIET = 1e-4  # the one below which there is almost none
 _PRECISION = 100.0  # of the prior of log widths: a tenth is their standard deviation
 _FAINT = 0.01  # width, for inputs of unit spread, up to which one hardly matters
 
@@ -75,7 +76,7 @@ def is_covariance(atoms: Any, X: Matrix) -> bool:
 
 def process_theta(
     atoms: Any, X: FloatArray, targets: Targets, pull: FloatArray | None = None
-) -> FloatArray:
+) -> FloatArray | None:
     """Log widths with which a Gaussian process explains the targets best.
 
     Parameters
@@ -91,8 +92,9 @@ def process_theta(
 
     Returns
     -------
-    ndarray of shape (P,)
-        Within the bounds; the widths as they are where the targets are constant.
+    ndarray of shape (P,) or None
+        Within the bounds; the widths as they are where the targets are constant. None where there
+        is almost no noise: the process then takes kernels so wide that all of them are needed.
 
     Examples
     --------
@@ -131,7 +133,8 @@ def process_theta(
     heights = [Guarded(loss)(one)[0] for one in starts]
     # From the widest, inputs that matter come in one by one.
     tries = list(dict.fromkeys([int(np.argmin(heights)), int(np.argmin(_SHIFTS))]))
-    return lowest(loss, starts[tries], ranges)[2:]
+    end = lowest(loss, starts[tries], ranges)
+    return None if np.exp(end[1]) < _QUIET * process.power else end[2:]
 
 
 class WidthPrior(NamedTuple):
@@ -184,14 +187,15 @@ def width_prior(atoms: Any, X: Matrix, targets: Targets) -> WidthPrior | None:
     Returns
     -------
     WidthPrior or None
-        None where kernels are no covariance, and for a single width, which needs none.
+        None where kernels are no covariance, where there is almost no noise, and for a single
+        width, which needs none.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sparsebayes.dictionaries import Kernel
     >>> X = np.random.RandomState(0).uniform(-3, 3, (100, 2))
-    >>> t = np.sin(X[:, :1])
+    >>> t = np.sin(X[:, :1]) + 0.1 * np.random.RandomState(1).normal(size=(100, 1))
     >>> prior = width_prior(Kernel(gamma="ard").bind(X), X, Targets(t, None, True, None))
     >>> bool(prior.center[0] > prior.center[1] + 5)
     True
@@ -203,7 +207,8 @@ def width_prior(atoms: Any, X: Matrix, targets: Targets) -> WidthPrior | None:
     spread = np.average((used - mean) ** 2, axis=0, weights=targets.weights)
     if atoms.kernel != "rbf":
         spread = np.sqrt(spread)
-    return WidthPrior(process_theta(atoms, np.asarray(X), targets), spread)
+    center = process_theta(atoms, np.asarray(X), targets)
+    return None if center is None else WidthPrior(center, spread)
 
 
 class _Process:
