@@ -42,6 +42,7 @@ _TRIANGLE = 48  # rows of the blocks in which a triangular matrix is inverted,
 _FASTER = 80, 500  # if it has so many, between which LAPACK is slower
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
+_LARGE = 256  # columns of a triangular matrix from which its zeros are left out of products
 _COLUMNS = 1e-11  # relative error of columns of a root, which are sums of others
 _ROUNDED = 1e-13  # of the targets' squares: error of their sum
 
@@ -388,8 +389,9 @@ def screen(
     elif state.active.size:
         columns = quad.columns(state.active)
         root = np.sqrt(per_column(state.v, len(columns)) / noise_var)
-        X = (inverse_factor(state.white) * root) @ columns
-        S = diag - np.einsum("ij,ij->j", X, X)
+        X = _lower_product(inverse_factor(state.white) * root, columns)
+        # where columns share their variance, S is a matrix for each atom: `directions`
+        S = diag if quad.group > 1 else diag - np.einsum("ij,ij->j", X, X)
         Q = quad.g - columns.T @ state.mu
         Q /= noise_var
     else:
@@ -416,6 +418,18 @@ def screen(
         v[state.active] = v_a
         gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets, state.v)
     return Screen(S, Q, gains, v, X)
+
+
+def _lower_product(L: FloatArray, columns: FloatArray) -> FloatArray:
+    """Product of a lower triangular matrix with columns, of a large one without most zeros."""
+    m = len(L)
+    if m <= _LARGE:
+        return np.asarray(L @ columns)
+    product = np.empty((m, columns.shape[1]))
+    for start in range(0, m, _LARGE // 2):
+        end = min(start + _LARGE // 2, m)
+        np.matmul(L[start:end, :end], columns[:end], out=product[start:end])
+    return product
 
 
 def _rotated(quad: Rooted, state: State) -> tuple[FloatArray, FloatArray]:

@@ -129,6 +129,7 @@ class LatentColumns:
         self.center = center
         self.log_offset = log_offset
         self.intercepts, self.mean, cross, blocks, drawn, total = moments
+        self.cross = cross
         self.K = K = len(total)
         self.group = K if shared else 1
         self.tilt = cross @ self.intercepts.covariance  # (M, K, K): mu_i less the mean
@@ -272,6 +273,8 @@ class LatentQuadratic(LatentColumns):
             rows *= self._inverse_norm[fresh, None]
             rows[np.arange(fresh.size), fresh] = self.diag[fresh]
             return rows
+        if self.group > 1:
+            return self._compute_groups(self.atom(fresh[::K]))
         rows = np.empty((fresh.size, M * K))
         step = max(1, _CHUNK_CELLS // (n * K))
         for start in range(0, fresh.size, step):
@@ -291,6 +294,32 @@ class LatentQuadratic(LatentColumns):
         rows *= self._inverse_norm
         rows[np.arange(fresh.size), fresh] = self.diag[fresh]
         return rows
+
+    def _compute_groups(self, atoms: IndexArray) -> FloatArray:
+        """All K columns of each atom: B_kl = B_lk saves nearly half of the products."""
+        n, M, K = len(self.curvature), self.design.shape[1], self.K
+        one, two = np.triu_indices(K)
+        pairs = np.ascontiguousarray(self.curvature[:, one, two].T)  # (pairs, N)
+        rows = np.empty((atoms.size, K, M, K))
+        step = max(1, _CHUNK_CELLS // pairs.size)
+        for start in range(0, atoms.size, step):
+            a = atoms[start : start + step]
+            weighted = (self._shifted(a * K)[:, None, :] * pairs).reshape(-1, n)
+            products = self.design.correlate(weighted)
+            # As there, what a large mean would magnify.
+            products -= np.outer(weighted.sum(axis=1), self.mean)
+            products = products.reshape(a.size, one.size, M)
+            part = rows[start : start + step]
+            part[:, one, :, two] = part[:, two, :, one] = products.transpose(1, 0, 2)
+            if self.center:  # less mu_i, which the intercepts take up
+                flat = self.cross.transpose(1, 0, 2).reshape(K, M * K)
+                part -= (self.tilt[a].reshape(-1, K) @ flat).reshape(part.shape)
+        found = rows.reshape(atoms.size * K, M * K)
+        columns = members(atoms, K)
+        found *= self._inverse_norm
+        found *= self._inverse_norm[columns, None]
+        found[np.arange(columns.size), columns] = self.diag[columns]
+        return found
 
     def _block(self, indices: IndexArray) -> FloatArray:
         a, latent = self.atom(indices), self.latent(indices)

@@ -40,6 +40,7 @@ ROOTED = 1e-10
 """The same where the root of G is known."""
 
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
+_SPARE_CELLS = 2**24  # entries of columns that are made room for in advance: 128 megabytes
 _RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
 
 
@@ -490,7 +491,8 @@ class ColumnCache:
         if used + fresh.size > len(self._kept):
             # Forget columns nobody asks for now, before taking more memory.
             keep = wanted[self._slot[wanted] >= 0]
-            capacity = max(64, 2 * (keep.size + fresh.size))
+            needed = keep.size + fresh.size
+            capacity = max(64, needed + min(needed, _SPARE_CELLS // self.size))
             larger = np.empty((capacity, self.size))
             larger[: keep.size] = self._kept[self._slot[keep]]
             self._slot[self._owner] = -1

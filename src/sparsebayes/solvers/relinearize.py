@@ -12,16 +12,16 @@ of which most leave; there pairs of atoms in the end slide to where they serve b
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
-from sparsebayes.laplace import SOME_ROWS, LatentData
+from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.latent_quadratic import LatentColumns
-from sparsebayes.problem import Report, Solution, Status, certify
+from sparsebayes.problem import Certificate, Report, Solution, Status, certify
 from sparsebayes.solvers.convergence import FINE, STUCK, converge
 from sparsebayes.solvers.expansion import (
     NOTHING,
@@ -29,19 +29,24 @@ from sparsebayes.solvers.expansion import (
     Expanded,
     Point,
     expand,
+    is_same,
     renumbered,
     restored,
 )
 from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.settling import Fit
 from sparsebayes.solvers.structure import Found, better, exchanged_often, explore
+from sparsebayes.solvers.survey import Survey, glance, survey
 
 __all__ = ["solve"]
 
 _WORK = 512  # atoms on which a fit of more of them converges between screens of all
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 20  # most screens of all atoms,
-_IDLE = 2  # and of those that find nothing better
+_IDLE = 4  # and of those that find nothing better
+_CANDIDATES = 128  # atoms beside the active ones where variances are shared
+_GLANCES = 8  # most glances between two screens,
+_TRUSTED = 1e-3  # until they promise so little of what the last screen has found
 _LEFT_OUT = (
     8  # times as many samples as structure is sought in, from which atoms are exchanged anew
 )
@@ -50,7 +55,7 @@ _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begin
 
 
 def solve(
-    latent: LatentData[Any],
+    latent: Latent,
     hyperprior: Hyperprior,
     *,
     tol: float = 1e-6,
@@ -64,7 +69,7 @@ def solve(
 
     Parameters
     ----------
-    latent : LatentData
+    latent : Latent
         Data and likelihood.
     hyperprior : Hyperprior
         Prior of the variances.
@@ -99,12 +104,13 @@ def solve(
             if not fit.exhausted:
                 found = Found(better(fit, found.point, explore(fit, rng, anew=True).point))
     try:
-        at, broken = _finish(fit, found, tol), False
+        end, broken = _finish(fit, latent, found, tol), False
         if start is None and latent.n_rows >= _LEFT_OUT * SOME_ROWS:
-            at = _elsewhere(fit, at, tol, rng)
+            end = _elsewhere(fit, latent, end, tol, rng)
     except Breakdown:
-        at, broken = fit.good or expand(latent, hyperprior, NOTHING), True
-    certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
+        last, broken = fit.good or expand(latent, hyperprior, NOTHING), True
+        end = Ending(last, survey(latent, last).certificate)
+    at, certificate = end
     converged = certificate.holds(tol)
     status = Status.MAX_ITER if fit.exhausted else Status.UNSETTLED
     if converged:
@@ -119,32 +125,42 @@ def solve(
     return solution, at.quad
 
 
-def _elsewhere(fit: Fit, at: Expanded, tol: float, rng: np.random.RandomState) -> Expanded:
+class Ending(NamedTuple):
+    """The last expansion over the whole dictionary, and what it is worth."""
+
+    at: Expanded
+    certificate: Certificate
+
+
+def _elsewhere(
+    fit: Fit, latent: Latent, found: Ending, tol: float, rng: np.random.RandomState
+) -> Ending:
     """Exchange atoms among all samples, where structure was sought in few of them."""
-    latent, per_atom, K = fit.latent, 1 if fit.latent.shared else fit.latent.K, fit.latent.K
+    at, some = found.at, latent
+    per_atom, K = 1 if latent.shared else latent.K, latent.K
     atoms = np.arange(latent.n_atoms)
     if fit.exhausted or latent.shared:  # the table of swaps knows atoms of one column only
-        return at
+        return found
     try:
         here = at
         if atoms.size > 2 * SAMPLE:  # any sample will do: neighbors replace each other
             drawn = rng.choice(atoms, SAMPLE, replace=False)
             atoms = np.union1d(at.state.active // per_atom, drawn)
-            latent = latent.restrict(atoms)
-            here = expand(latent, fit.hyperprior, renumbered(at.point, atoms, per_atom, K))
-        further = exchanged_often(fit, latent, here, thorough=True)
+            some = latent.restrict(atoms)
+            here = expand(some, fit.hyperprior, renumbered(at.point, atoms, per_atom, K))
+        further = exchanged_often(fit, some, here, thorough=True)
         if further is here:
-            return at
-        end = _finish(fit, Found(restored(further.point, atoms, per_atom, K)), tol)
+            return found
+        end = _finish(fit, latent, Found(restored(further.point, atoms, per_atom, K)), tol)
     except Breakdown:
-        return at
-    settled = [certify(one.problem, one.state, UNIT_NOISE)[0].holds(tol) for one in (at, end)]
-    better = end.state.objective > at.state.objective and settled[1] >= settled[0]
-    return end if better else at
+        return found
+    higher = end.at.state.objective > at.state.objective
+    settled = end.certificate.holds(tol) or not found.certificate.holds(tol)
+    return end if higher and settled else found
 
 
 def _eased(
-    latent: LatentData[Any],
+    latent: Latent,
     hyperprior: Smoothness,
     solution: Solution,
     quad: LatentColumns,
@@ -169,33 +185,65 @@ def _eased(
     return replace(solution, n_iter=spent), quad
 
 
-def _finish(fit: Fit, found: Found, tol: float) -> Expanded:
+def _finish(fit: Fit, latent: Latent, found: Found, tol: float) -> Ending:
     """Screen the whole dictionary and converge on the atoms that gain most, in turn."""
-    per_atom = 1 if fit.latent.shared else fit.latent.K
-    m = fit.latent.n_atoms
-    if m <= 2 * _WORK or fit.latent.K == 1 or not lets_out(fit.hyperprior):
+    if latent.n_atoms <= 2 * _WORK or latent.K == 1 or not lets_out(fit.hyperprior):
         # with several latent functions a screen costs K^2
-        return converge(fit, fit.latent, found.point, tol, "finish", known=found.known)
-    point, least, height, idle = found.point, np.inf, -np.inf, 0
+        at = converge(fit, latent, found.point, tol, "finish", known=found.known)
+        return Ending(at, certify(at.problem, at.state, UNIT_NOISE)[0])
+    point, height, idle = found.point, -np.inf, 0
+    tried: set[int] = set()
+    good: Ending | None = None
     for _ in range(_SCREENS):
-        at = expand(fit.latent, fit.hyperprior, point)
-        certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
-        fit.note("screen", at.state, certificate.max_gain)
-        better = certificate.max_gain < STUCK * least or at.state.objective > height + FINE
+        at = expand(latent, fit.hyperprior, point)
+        seen = survey(latent, at)
+        most = seen.certificate.max_gain
+        fit.note("screen", at.state, most)
+        least = np.inf if good is None else good.certificate.max_gain
+        better = most < STUCK * least or at.state.objective > height + FINE
         idle = 0 if better else idle + 1
         height = max(height, at.state.objective)
-        if fit.good is None or certificate.max_gain < least:
-            fit.good, least = at, certificate.max_gain
-        if certificate.holds(tol) or fit.exhausted:
-            return at
-        if idle == _IDLE:
+        if good is None or most < least:
+            good, fit.good = Ending(at, seen.certificate), at
+        if seen.certificate.holds(tol) or fit.exhausted:
+            return Ending(at, seen.certificate)
+        if idle == _IDLE or (idle and most <= tol):  # where only the curvature fails, it will again
             break
-        worth = statistics.gains.reshape(m, -1).max(axis=1)
-        worth[at.state.active // per_atom] = np.inf
-        atoms = np.sort(np.argpartition(-worth, _WORK)[:_WORK])
-        few = fit.latent.restrict(atoms)
-        here = renumbered(at.point, atoms, per_atom, fit.latent.K)
-        here = converge(fit, few, here, max(_LOOSE * certificate.max_gain, tol), "finish").point
-        point = restored(here, atoms, per_atom, fit.latent.K)
-    assert fit.good is not None
-    return fit.good
+        point = _work(fit, latent, at.point, seen, tol, tried)
+    assert good is not None
+    return good
+
+
+def _work(
+    fit: Fit, latent: Latent, point: Point, seen: Survey, tol: float, tried: set[int]
+) -> Point:
+    """Converge on the atoms that gain most, and again on those that a glance at all then finds.
+
+    Atoms that were in the model once stay among them: those that leave are the first to come back.
+    """
+    worth = seen.worth.copy()
+    per_atom = 1 if latent.shared else latent.K
+    enough = max(_TRUSTED * seen.certificate.max_gain, tol)
+    promised = seen.certificate.max_gain
+    for _ in range(_GLANCES):
+        active = np.unique(point.active // per_atom)
+        tried.update(active.tolist())
+        kept = np.fromiter(tried, np.intp, len(tried))
+        worth[kept] = np.inf
+        size = kept.size + _CANDIDATES if latent.shared else max(_WORK, kept.size + 1)
+        size = min(size, latent.n_atoms)
+        atoms = np.sort(np.argpartition(-worth, size - 1)[:size])
+        few = latent.restrict(atoms)
+        here = renumbered(point, atoms, per_atom, latent.K)
+        # A glance may promise too much: S of atoms beside one that has left is too small.
+        left = max(_LOOSE * min(promised, seen.certificate.max_gain), tol)
+        at = converge(fit, few, here, left, "finish")
+        before, point = point, restored(at.point, atoms, per_atom, latent.K)
+        if fit.exhausted or is_same(point, before):
+            break
+        worth = glance(latent, fit.hyperprior, at.mode, seen)
+        worth[atoms] = 0.0  # what these gain was known better
+        promised = float(worth.max(initial=0.0))
+        if promised <= enough:
+            break
+    return point

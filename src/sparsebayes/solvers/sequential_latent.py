@@ -7,7 +7,6 @@ where moves go round in a circle, the default's short steps end it.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from sparsebayes._hyperprior import refuse_if_never_out
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import LatentData
+from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize
@@ -30,7 +29,7 @@ _REESTIMATES = 10  # re-estimations on one expansion
 
 
 def solve(
-    latent: LatentData[Any],
+    latent: Latent,
     hyperprior: Hyperprior,
     *,
     tol: float = 1e-6,
@@ -44,7 +43,7 @@ def solve(
 
     Parameters
     ----------
-    latent : LatentData
+    latent : Latent
         Data and likelihood.
     hyperprior : Hyperprior
         Prior of the variances.

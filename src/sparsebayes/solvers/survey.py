@@ -1,0 +1,130 @@
+"""Every atom of a large dictionary, where a screen of all of them is what a fit costs.
+
+With K latent functions a screen takes K^2 products for each active atom. So it is made in parts,
+which bounds its memory, and between two of them atoms are glanced at: Q, which tells what is left
+to explain, costs one product for each latent function, and S, which hardly changes while few atoms
+come and go, is that of the last survey. What only a survey knows, the certificate, waits for one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsebayes.engine import Screen, refresh
+from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
+from sparsebayes.laplace import Latent, Mode
+from sparsebayes.latent_quadratic import LatentColumns
+from sparsebayes.problem import Certificate, Problem, certify
+from sparsebayes.quadratic import COLLINEAR
+from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, renumbered
+from sparsebayes.solvers.rounds import combined
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+__all__ = ["Survey", "glance", "survey"]
+
+_CELLS = 2**24  # entries of columns of G at a time: 128 megabytes,
+_FEWEST = 256  # but not of fewer atoms than these
+
+
+class Survey(NamedTuple):
+    """What a screen of the whole dictionary has found at one point."""
+
+    certificate: Certificate
+    worth: FloatArray  # (M,) nats that the best change of one of an atom's columns gains
+    S: FloatArray  # (M, K, K) of atoms whose columns share their variance, else (M, K)
+    norm: FloatArray  # (M, K) of columns
+    active: IndexArray  # atoms that were in the model, whose S is beside themselves
+
+
+def survey(latent: Latent, at: Expanded) -> Survey:
+    """Certify an expansion over the whole dictionary, part by part.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood, with all atoms.
+    at : Expanded
+        An expansion over all atoms.
+
+    Returns
+    -------
+    Survey
+        Certificate and statistics of every atom.
+    """
+    M, K = latent.n_atoms, latent.K
+    per_atom = 1 if latent.shared else K
+    active = np.unique(at.state.active // per_atom)
+    columns, norm = at.quad.members(at.state.active).size, at.quad.norm.reshape(M, K)
+    size = max(_FEWEST, _CELLS // (K * max(columns, 1)))
+    if size >= M:
+        certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
+        worth = statistics.gains.reshape(M, -1).max(axis=1)
+        return Survey(certificate, worth, _sparsity(at.quad, statistics), norm, active)
+    worth = np.empty(M)
+    S = np.empty((M, K, K) if latent.shared else (M, K))
+    certificates = []
+    for start in range(0, M, size):
+        part = np.arange(start, min(start + size, M))
+        atoms = np.union1d(part, active)
+        quad = latent.restrict(atoms).quadratic(at.mode)
+        here = renumbered(at.point, atoms, per_atom, K)
+        v = here.v * quad.norm[here.active * quad.group] ** 2
+        problem = Problem(quad, at.problem.hyperprior, 1.0)
+        state = refresh(quad, problem.hyperprior, here.active, v, 1.0)
+        certificate, statistics = certify(problem, state, UNIT_NOISE)
+        certificates.append(certificate)
+        own = np.searchsorted(atoms, part)
+        worth[part] = statistics.gains.reshape(atoms.size, -1).max(axis=1)[own]
+        S[part] = _sparsity(quad, statistics)[own]
+    return Survey(combined(certificates), worth, S, norm, active)
+
+
+def glance(latent: Latent, hyperprior: Hyperprior, mode: Mode, last: Survey) -> FloatArray:
+    """About what each atom would gain at a mode, by the S of the last survey.
+
+    Parameters
+    ----------
+    latent : Latent
+        Data and likelihood, with all atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    mode : Mode
+        The mode, with whatever atoms.
+    last : Survey
+        A survey not long ago.
+
+    Returns
+    -------
+    ndarray of shape (M,)
+        Nats; of atoms that are active now it means nothing, and of those that were and have left
+        since the survey it is zero.
+    """
+    slope = np.ascontiguousarray(mode.expansion.slope.T)
+    void = last.norm == 0
+    Q = latent.design.correlate(slope).T / np.where(void, 1.0, last.norm)  # b - H mu at the mode
+    Q[void] = 0.0
+    if latent.shared:
+        s, directions = np.linalg.eigh(last.S)
+        Q = np.einsum("akl,ak->al", directions, Q)
+        free = s > COLLINEAR * s.max(axis=1, keepdims=True)
+        s, q2 = np.where(free, s, 0.0), np.where(free, Q * Q, 0.0)
+    else:
+        s, q2 = last.S.ravel(), np.square(Q).ravel()
+        free = s > COLLINEAR
+        s, q2 = np.where(free, s, 1.0), np.where(free, q2, 0.0)
+    gains = gain(hyperprior, s, q2, best_variance(hyperprior, s, q2, 1.0), 1.0)
+    gains = gains.reshape(latent.n_atoms, -1).max(axis=1)
+    gains[last.active] = 0.0
+    return np.asarray(gains)
+
+
+def _sparsity(quad: LatentColumns, statistics: Screen) -> FloatArray:
+    """S of every atom: one number for each column, or a matrix where they share their variance."""
+    K, X = quad.K, statistics.X
+    if quad.group == 1:
+        return statistics.S.reshape(-1, K)
+    own = X.reshape(len(X), -1, K).transpose(1, 0, 2)
+    return np.asarray(quad.blocks - own.transpose(0, 2, 1) @ own)

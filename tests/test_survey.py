@@ -1,0 +1,128 @@
+"""Screens of a whole dictionary in parts, and glances between them."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from random_latent_problems import blobs
+from random_problems import PRIORS
+from sparsebayes import RVC, engine
+from sparsebayes.engine import screen
+from sparsebayes.likelihoods import Multinomial
+from sparsebayes.problem import certify
+from sparsebayes.solvers import relinearize, survey
+from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
+
+kinds = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+priors = pytest.mark.parametrize("prior", PRIORS, ids=repr)
+
+
+def expanded(shared, prior, n=60):
+    latent = blobs(3, Multinomial(3), n=n, gamma=1.0, shared=shared).latent()
+    active = np.array([2, 7, 31])
+    return latent, expand(latent, prior, Point(active, np.array([0.5, 3.0, 20.0])))
+
+
+@kinds
+@priors
+@pytest.mark.parametrize("weighted", [True, False])
+def test_parts_find_what_the_whole_finds(shared, prior, weighted, monkeypatch):
+    latent, at = expanded(shared, prior)
+    if weighted:
+        rng = np.random.default_rng(0)
+        latent = type(latent)(
+            latent.design, latent.t, rng.uniform(0.2, 3, 60), Multinomial(3), True, shared
+        )
+        at = expand(latent, prior, at.point)
+    whole = survey.survey(latent, at)
+    certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
+    assert whole.certificate == certificate
+    monkeypatch.setattr(survey, "_CELLS", 1)
+    monkeypatch.setattr(survey, "_FEWEST", 7)
+    parts = survey.survey(latent, at)
+    for name in ("max_gain", "gradient_norm", "max_curvature"):
+        expected = getattr(certificate, name)
+        assert getattr(parts.certificate, name) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    for name in ("worth", "S", "norm"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(parts.active, whole.active)
+
+
+@kinds
+@priors
+def test_a_glance_where_the_survey_was_made_sees_the_same_gains(shared, prior):
+    latent, at = expanded(shared, prior)
+    seen = survey.survey(latent, at)
+    gains = survey.glance(latent, prior, at.mode, seen)
+    assert (gains[seen.active] == 0).all()
+    others = np.setdiff1d(np.arange(latent.n_atoms), seen.active)
+    assert seen.worth[others].max() > 0.1
+    np.testing.assert_allclose(gains[others], seen.worth[others], rtol=1e-6, atol=1e-8)
+
+
+@kinds
+def test_a_glance_elsewhere_is_about_right(shared):
+    latent, at = expanded(shared, PRIORS[0])
+    seen = survey.survey(latent, at)
+    moved = expand(latent, PRIORS[0], at.point._replace(v=1.1 * at.point.v))
+    exact = survey.survey(latent, moved).worth
+    gains = survey.glance(latent, PRIORS[0], moved.mode, seen)
+    others = np.setdiff1d(np.arange(latent.n_atoms), seen.active)
+    assert np.abs(gains - exact)[others].max() < 0.1 * exact[others].max()
+
+
+@kinds
+def test_products_of_a_large_factor_leave_zeros_out(shared, monkeypatch):
+    _, at = expanded(shared, PRIORS[0])
+    whole = screen(at.quad, PRIORS[0], at.state)
+    monkeypatch.setattr(engine, "_LARGE", 4)
+    blocks = screen(at.quad, PRIORS[0], at.state)
+    for one, other in zip(whole, blocks, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_columns_of_shared_variances_are_those_of_blocks():
+    latent, at = expanded(True, PRIORS[0])
+    every = np.arange(latent.n_atoms)
+    columns = at.quad.columns(every)
+    np.testing.assert_allclose(columns, at.quad.gram(every).G, rtol=1e-9, atol=1e-12)
+
+
+@kinds
+def test_a_fit_by_glances_has_its_certificate_over_all_atoms(shared, monkeypatch):
+    monkeypatch.setattr(relinearize, "_WORK", 64)  # as if there were thousands of atoms
+    monkeypatch.setattr(relinearize, "_CANDIDATES", 16)
+    monkeypatch.setattr(survey, "_CELLS", 2**14)
+    monkeypatch.setattr(survey, "_FEWEST", 16)
+    surveys, glances = [], []
+
+    def counted(kept, function):
+        return lambda *args: kept.append(1) or function(*args)
+
+    monkeypatch.setattr(relinearize, "survey", counted(surveys, survey.survey))
+    monkeypatch.setattr(relinearize, "glance", counted(glances, survey.glance))
+    X, y = load_digits(n_class=5, return_X_y=True)
+    model = RVC(gamma=0.001, shared=shared, random_state=0).fit(X[:400], y[:400])
+    assert model.converged_
+    assert len(glances) >= len(surveys) - 1 > 0
+    state, solution = model.solution_.state, model.solution_
+    assert solution.certificate.holds(1e-6)
+    assert state.active.size < 60
+
+
+@kinds
+def test_the_certificate_of_a_fit_is_that_of_the_whole_dictionary(shared, monkeypatch):
+    monkeypatch.setattr(relinearize, "_WORK", 20)
+    monkeypatch.setattr(survey, "_CELLS", 1)
+    monkeypatch.setattr(survey, "_FEWEST", 9)
+    latent = blobs(1, Multinomial(3), n=60, gamma=1.0, shared=shared).latent()
+    solution, quad = relinearize.solve(latent, PRIORS[0])
+    point = Point(
+        solution.state.active,
+        solution.state.v / quad.norm[solution.state.active * quad.group] ** 2,
+    )
+    at = expand(latent, PRIORS[0], point)
+    certificate, _ = certify(at.problem, at.state, UNIT_NOISE)
+    assert solution.converged
+    assert certificate.holds(1e-6)
+    assert solution.certificate.max_curvature == pytest.approx(certificate.max_curvature, rel=1e-4)
