@@ -23,7 +23,7 @@ RUNS = {
     "comparison": ("comparison", "beside what people use today, on small problems"),
     "fast2003": ("fast2003", "time, evidence and error of regression as the rows grow"),
     "fast2003-classes": (
-        "fast2003 --classification --draws 5",
+        "fast2003 --classification --draws 15",
         "time, evidence, error and log-loss of two classes as the rows grow",
     ),
     "interpreter": ("interpreter", "what compiled Newton steps would bring"),
@@ -45,7 +45,10 @@ RUNS = {
     "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
     "kernel-default": ("kernel_learning --default --draws 1", "which width is found unasked"),
     "surrogates": ("surrogates", "functions with little noise, beside a Gaussian process"),
-    "usps": ("usps --only SVC 'RVC, multinomial'", "ten classes of digits: time and memory"),
+    "usps": (
+        "usps --only SVC 'RVC, multinomial' 'RVC, multinomial, shared'",
+        "ten classes of digits: time and memory",
+    ),
     "million": (
         "million --disk 1e7 --only sparsebayes 'Nystroem + Ridge, batches' "
         "'Nystroem + logistic' 'Nystroem + SGD, batches' LIBSVM",

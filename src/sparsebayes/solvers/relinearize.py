@@ -236,7 +236,8 @@ def _work(
         few = latent.restrict(atoms)
         here = renumbered(point, atoms, per_atom, latent.K)
         # A glance may promise too much: S of atoms beside one that has left is too small.
-        left = max(_LOOSE * min(promised, seen.certificate.max_gain), tol)
+        left = _LOOSE * min(promised, seen.certificate.max_gain)
+        left = tol if left < FINE else left  # a few more steps cost less than another screen
         at = converge(fit, few, here, left, "finish")
         before, point = point, restored(at.point, atoms, per_atom, latent.K)
         if fit.exhausted or is_same(point, before):
