@@ -39,6 +39,7 @@ RUNS = {
     "optimum": ("optimum", "evidence reached, beside a long search and SparseBayes V2"),
     "optimum-smooth": ("optimum --smooth", "log posterior reached under priors with a price"),
     "calibration": ("calibration", "whether class probabilities can be believed"),
+    "classes": ("classes", "several classes: variances of their own or shared, or one-vs-rest"),
     "coverage": ("coverage --quick", "whether error bars hold what they say"),
     "new-weight": ("new_weight", "how large the weight of an augmented kernel may be"),
     "selection": ("selection", "dictionaries chosen by evidence and by cross-validation"),
