@@ -47,7 +47,7 @@ RUNS = {
     "kernel-default": ("kernel_learning --default --draws 1", "which width is found unasked"),
     "surrogates": ("surrogates", "functions with little noise, beside a Gaussian process"),
     "usps": (
-        "usps --only SVC 'RVC, multinomial' 'RVC, multinomial, shared'",
+        "usps --only SVC 'RVC, multinomial, shared'",
         "ten classes of digits: time and memory",
     ),
     "million": (

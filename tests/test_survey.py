@@ -6,12 +6,14 @@ from sklearn.datasets import load_digits
 
 from random_latent_problems import blobs
 from random_problems import PRIORS
-from sparsebayes import RVC, engine
-from sparsebayes.engine import screen
+from sparsebayes import RVC, SparseBayesClassifier, engine
+from sparsebayes.design import ArrayDesign
+from sparsebayes.engine import Breakdown, screen
 from sparsebayes.likelihoods import Multinomial
-from sparsebayes.problem import certify
+from sparsebayes.problem import Status, certify
 from sparsebayes.solvers import relinearize, survey
-from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
+from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
+from sparsebayes.solvers.structure import Found
 
 kinds = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
 priors = pytest.mark.parametrize("prior", PRIORS, ids=repr)
@@ -126,3 +128,55 @@ def test_the_certificate_of_a_fit_is_that_of_the_whole_dictionary(shared, monkey
     assert solution.converged
     assert certificate.holds(1e-6)
     assert solution.certificate.max_curvature == pytest.approx(certificate.max_curvature, rel=1e-4)
+
+
+@kinds
+@pytest.mark.parametrize("parts", [True, False])
+def test_a_model_without_atoms_is_surveyed(shared, parts, monkeypatch):
+    if parts:
+        monkeypatch.setattr(survey, "_CELLS", 1)
+        monkeypatch.setattr(survey, "_FEWEST", 7)
+    latent = blobs(3, Multinomial(3), n=60, gamma=1.0, shared=shared).latent()
+    at = expand(latent, PRIORS[0], NOTHING)
+    seen = survey.survey(latent, at)
+    exact, statistics = certify(at.problem, at.state, UNIT_NOISE)
+    assert seen.certificate.max_gain == pytest.approx(exact.max_gain)
+    np.testing.assert_allclose(seen.worth, statistics.gains.reshape(60, -1).max(axis=1), rtol=1e-9)
+    np.testing.assert_allclose(
+        survey.glance(latent, PRIORS[0], at.mode, seen), seen.worth, rtol=1e-6, atol=1e-8
+    )
+
+
+def test_many_columns_of_noise_leave_no_atom():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 1100)), rng.integers(0, 3, 60)
+    model = SparseBayesClassifier(shared=True, prior=20.0, random_state=0).fit(X, y)
+    assert model.converged_
+    assert sum(map(len, model.relevance_)) == 0
+
+
+@kinds
+def test_a_breakdown_with_nothing_yet_is_a_status(shared, monkeypatch):
+    def broken(*_, **__):
+        raise Breakdown
+
+    latent = blobs(3, Multinomial(3), n=60, gamma=1.0, shared=shared).latent()
+    monkeypatch.setattr(relinearize, "explore", lambda *_: Found(NOTHING))
+    monkeypatch.setattr(relinearize, "converge", broken)
+    solution, _ = relinearize.solve(latent, PRIORS[0])
+    assert solution.status is Status.BREAKDOWN
+    assert solution.certificate.max_gain > 1
+
+
+@kinds
+def test_glances_beside_the_mode_know_that_intercepts_are_free(shared):
+    case = blobs(3, Multinomial(3), n=60, gamma=1.0, shared=shared)
+    point = Point(np.array([2, 7, 31]), np.array([0.5, 3.0, 20.0]))
+    seen = []
+    for offset in (0.0, 1e5):
+        latent = case.latent(ArrayDesign(case.Phi + offset))
+        exact = expand(latent, PRIORS[0], point)
+        beside = expand(latent, PRIORS[0], point, loose=1e-2)
+        gains = survey.glance(latent, PRIORS[0], beside.mode, survey.survey(latent, exact))
+        seen.append(gains)
+    np.testing.assert_allclose(seen[0], seen[1], rtol=0.05, atol=0.05)

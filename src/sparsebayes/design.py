@@ -36,6 +36,9 @@ STORED_BYTES = 2**31
 
 _BLOCK_BYTES = 2**25
 # A centered norm found as a difference of sums loses digits; below this ratio it is summed afresh.
+# A product of a few rows copies the whole matrix into panels first: row by row, or the other way
+# round, takes a quarter to a half of the time.
+_SINGLE, _FEW = 3, 32
 _CANCELLATION = 1e-3
 _TINY_SQUARES = 1e-280
 
@@ -115,6 +118,13 @@ class ArrayDesign:
     def correlate(self, rows: FloatArray) -> FloatArray:
         """Return ``rows @ Phi``: shape (k, M)."""
         if is_sparse(self.Phi):
+            return np.ascontiguousarray((self.Phi.T @ rows.T).T)
+        if len(rows) <= _SINGLE:
+            products = np.empty((len(rows), self.shape[1]))
+            for row, product in zip(rows, products, strict=True):
+                np.matmul(row, self.Phi, out=product)
+            return products
+        if len(rows) <= _FEW:
             return np.ascontiguousarray((self.Phi.T @ rows.T).T)
         return np.asarray(rows @ self.Phi)
 

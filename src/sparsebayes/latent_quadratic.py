@@ -300,20 +300,20 @@ class LatentQuadratic(LatentColumns):
         n, M, K = len(self.curvature), self.design.shape[1], self.K
         one, two = np.triu_indices(K)
         pairs = np.ascontiguousarray(self.curvature[:, one, two].T)  # (pairs, N)
+        cross = self.cross.transpose(1, 0, 2).reshape(K, M * K)
         rows = np.empty((atoms.size, K, M, K))
         step = max(1, _CHUNK_CELLS // pairs.size)
         for start in range(0, atoms.size, step):
             a = atoms[start : start + step]
             weighted = (self._shifted(a * K)[:, None, :] * pairs).reshape(-1, n)
             products = self.design.correlate(weighted)
-            # As there, what a large mean would magnify.
+            # As in `_compute`: a large mean would magnify rounding.
             products -= np.outer(weighted.sum(axis=1), self.mean)
             products = products.reshape(a.size, one.size, M)
             part = rows[start : start + step]
             part[:, one, :, two] = part[:, two, :, one] = products.transpose(1, 0, 2)
             if self.center:  # less mu_i, which the intercepts take up
-                flat = self.cross.transpose(1, 0, 2).reshape(K, M * K)
-                part -= (self.tilt[a].reshape(-1, K) @ flat).reshape(part.shape)
+                part -= (self.tilt[a].reshape(-1, K) @ cross).reshape(part.shape)
         found = rows.reshape(atoms.size * K, M * K)
         columns = members(atoms, K)
         found *= self._inverse_norm

@@ -394,7 +394,8 @@ def run(report: Report, args: argparse.Namespace, names: list[str]) -> None:
     if rows:
         # The paper's last line: the mean of the ratios to its SVM column.
         pairs = {"error %": "paper SVM", "paper RVM": "paper SVM", "vectors": "paper SVM vec"}
-        ratio = {k: np.mean([row[k] / row[svm_] for row in rows]) for k, svm_ in pairs.items()}
+        main = [row for row in rows if "multinomial" not in row[""]]
+        ratio = {k: np.mean([row[k] / row[svm_] for row in main]) for k, svm_ in pairs.items()}
         print(
             f"mean ratio to the printed SVM: error {ratio['error %']:.2f} "
             f"(printed RVM {ratio['paper RVM']:.2f}), vectors {ratio['vectors']:.2f}"

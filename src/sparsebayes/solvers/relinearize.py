@@ -44,7 +44,7 @@ _WORK = 512  # atoms on which a fit of more of them converges between screens of
 _LOOSE = 0.1  # fraction of what a screen promises that may be left for the next one
 _SCREENS = 20  # most screens of all atoms,
 _IDLE = 4  # and of those that find nothing better
-_CANDIDATES = 128  # atoms beside the active ones where variances are shared
+_CANDIDATES = 128  # atoms among these beside those that were in the model, at least
 _GLANCES = 8  # most glances between two screens,
 _TRUSTED = 1e-3  # until they promise so little of what the last screen has found
 _LEFT_OUT = (
@@ -52,6 +52,13 @@ _LEFT_OUT = (
 )
 _MARGIN = 0.02  # nats by which a fit at half the price must be better to be kept
 _CHEAP = 0.25  # price of a degree of freedom that no path to a higher one begins below
+
+
+class Ending(NamedTuple):
+    """The last expansion over the whole dictionary, and its certificate."""
+
+    at: Expanded
+    certificate: Certificate
 
 
 def solve(
@@ -109,7 +116,7 @@ def solve(
             end = _elsewhere(fit, latent, end, tol, rng)
     except Breakdown:
         last, broken = fit.good or expand(latent, hyperprior, NOTHING), True
-        end = Ending(last, survey(latent, last).certificate)
+        end = Ending(last, certify(last.problem, last.state, UNIT_NOISE)[0])
     at, certificate = end
     converged = certificate.holds(tol)
     status = Status.MAX_ITER if fit.exhausted else Status.UNSETTLED
@@ -125,19 +132,12 @@ def solve(
     return solution, at.quad
 
 
-class Ending(NamedTuple):
-    """The last expansion over the whole dictionary, and what it is worth."""
-
-    at: Expanded
-    certificate: Certificate
-
-
 def _elsewhere(
     fit: Fit, latent: Latent, found: Ending, tol: float, rng: np.random.RandomState
 ) -> Ending:
     """Exchange atoms among all samples, where structure was sought in few of them."""
-    at, some = found.at, latent
-    per_atom, K = 1 if latent.shared else latent.K, latent.K
+    at, some, K = found.at, latent, latent.K
+    per_atom = 1 if latent.shared else K
     atoms = np.arange(latent.n_atoms)
     if fit.exhausted or latent.shared:  # the table of swaps knows atoms of one column only
         return found
@@ -210,6 +210,8 @@ def _finish(fit: Fit, latent: Latent, found: Found, tol: float) -> Ending:
         if idle == _IDLE or (idle and most <= tol):  # where only the curvature fails, it will again
             break
         point = _work(fit, latent, at.point, seen, tol, tried)
+        if is_same(point, at.point):  # nor would the next screen lead anywhere
+            break
     assert good is not None
     return good
 
@@ -230,8 +232,8 @@ def _work(
         tried.update(active.tolist())
         kept = np.fromiter(tried, np.intp, len(tried))
         worth[kept] = np.inf
-        size = kept.size + _CANDIDATES if latent.shared else max(_WORK, kept.size + 1)
-        size = min(size, latent.n_atoms)
+        size = kept.size + _CANDIDATES
+        size = min(size if latent.shared else max(_WORK, size), latent.n_atoms)
         atoms = np.sort(np.argpartition(-worth, size - 1)[:size])
         few = latent.restrict(atoms)
         here = renumbered(point, atoms, per_atom, latent.K)

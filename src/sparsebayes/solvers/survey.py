@@ -6,36 +6,37 @@ to explain, costs one product for each latent function, and S, which hardly chan
 come and go, is that of the last survey. What only a survey knows, the certificate, waits for one.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.engine import Screen, refresh
+from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Certificate, Problem, certify
 from sparsebayes.quadratic import COLLINEAR
 from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, renumbered
-from sparsebayes.solvers.rounds import combined
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 __all__ = ["Survey", "glance", "survey"]
 
-_CELLS = 2**24  # entries of columns of G at a time: 128 megabytes,
+_CELLS = 2**24  # entries of columns of G at a time: 128 megabytes, a few times over,
 _FEWEST = 256  # but not of fewer atoms than these
 
 
 class Survey(NamedTuple):
-    """What a screen of the whole dictionary has found at one point."""
+    """What a screen of the whole dictionary has found at one point, for atoms of unit norm."""
 
     certificate: Certificate
     worth: FloatArray  # (M,) nats that the best change of one of an atom's columns gains
     S: FloatArray  # (M, K, K) of atoms whose columns share their variance, else (M, K)
-    norm: FloatArray  # (M, K) of columns
+    diag: FloatArray  # (M, K) of G
+    norm: FloatArray  # (M, K) of columns as given
     active: IndexArray  # atoms that were in the model, whose S is beside themselves
 
 
@@ -54,32 +55,34 @@ def survey(latent: Latent, at: Expanded) -> Survey:
     Survey
         Certificate and statistics of every atom.
     """
-    M, K = latent.n_atoms, latent.K
-    per_atom = 1 if latent.shared else K
+    M, K, quad, problem = latent.n_atoms, latent.K, at.quad, at.problem
+    per_atom = K // quad.group
     active = np.unique(at.state.active // per_atom)
-    columns, norm = at.quad.members(at.state.active).size, at.quad.norm.reshape(M, K)
-    size = max(_FEWEST, _CELLS // (K * max(columns, 1)))
+    diag, norm = quad.diag.reshape(M, K), quad.norm.reshape(M, K)
+    columns = quad.members(at.state.active).size
+    # Active atoms are in every part.
+    size = max(_FEWEST, active.size, _CELLS // (K * max(columns, 1)))
     if size >= M:
-        certificate, statistics = certify(at.problem, at.state, UNIT_NOISE)
+        certificate, statistics = certify(problem, at.state, UNIT_NOISE)
         worth = statistics.gains.reshape(M, -1).max(axis=1)
-        return Survey(certificate, worth, _sparsity(at.quad, statistics), norm, active)
+        return Survey(certificate, worth, _sparsity(quad, statistics), diag, norm, active)
+    # Gradient and curvature are those of the active atoms, whatever else there is.
+    own_state = replace(at.state, active=np.arange(at.state.active.size))
+    own_problem = Problem(quad.gram(at.state.active), problem.hyperprior, 1.0)
+    certificate, _ = certify(own_problem, own_state, UNIT_NOISE)
     worth = np.empty(M)
-    S = np.empty((M, K, K) if latent.shared else (M, K))
-    certificates = []
+    S = np.empty((M, K, K) if quad.group > 1 else (M, K))
     for start in range(0, M, size):
         part = np.arange(start, min(start + size, M))
         atoms = np.union1d(part, active)
-        quad = latent.restrict(atoms).quadratic(at.mode)
-        here = renumbered(at.point, atoms, per_atom, K)
-        v = here.v * quad.norm[here.active * quad.group] ** 2
-        problem = Problem(quad, at.problem.hyperprior, 1.0)
-        state = refresh(quad, problem.hyperprior, here.active, v, 1.0)
-        certificate, statistics = certify(problem, state, UNIT_NOISE)
-        certificates.append(certificate)
+        some = latent.restrict(atoms).quadratic(at.mode)
+        state = replace(at.state, active=renumbered(at.point, atoms, per_atom, K).active)
+        statistics = screen(some, problem.hyperprior, state, resolved(quad, state.white))
         own = np.searchsorted(atoms, part)
         worth[part] = statistics.gains.reshape(atoms.size, -1).max(axis=1)[own]
-        S[part] = _sparsity(quad, statistics)[own]
-    return Survey(combined(certificates), worth, S, norm, active)
+        S[part] = _sparsity(some, statistics)[own]
+    certificate = replace(certificate, max_gain=max(float(worth.max()), 0.0))
+    return Survey(certificate, worth, S, diag, norm, active)
 
 
 def glance(latent: Latent, hyperprior: Hyperprior, mode: Mode, last: Survey) -> FloatArray:
@@ -102,18 +105,20 @@ def glance(latent: Latent, hyperprior: Hyperprior, mode: Mode, last: Survey) -> 
         Nats; of atoms that are active now it means nothing, and of those that were and have left
         since the survey it is zero.
     """
-    slope = np.ascontiguousarray(mode.expansion.slope.T)
+    slope = mode.expansion.slope.T.copy()
+    if latent.center:  # beside its mode, intercepts have something left to take up
+        slope -= slope.mean(axis=1, keepdims=True)
     void = last.norm == 0
     Q = latent.design.correlate(slope).T / np.where(void, 1.0, last.norm)  # b - H mu at the mode
     Q[void] = 0.0
     if latent.shared:
         s, directions = np.linalg.eigh(last.S)
         Q = np.einsum("akl,ak->al", directions, Q)
-        free = s > COLLINEAR * s.max(axis=1, keepdims=True)
+        free = s > COLLINEAR * last.diag.max(axis=1, keepdims=True)
         s, q2 = np.where(free, s, 0.0), np.where(free, Q * Q, 0.0)
     else:
         s, q2 = last.S.ravel(), np.square(Q).ravel()
-        free = s > COLLINEAR
+        free = s > COLLINEAR * last.diag.ravel()
         s, q2 = np.where(free, s, 1.0), np.where(free, q2, 0.0)
     gains = gain(hyperprior, s, q2, best_variance(hyperprior, s, q2, 1.0), 1.0)
     gains = gains.reshape(latent.n_atoms, -1).max(axis=1)
@@ -126,5 +131,5 @@ def _sparsity(quad: LatentColumns, statistics: Screen) -> FloatArray:
     K, X = quad.K, statistics.X
     if quad.group == 1:
         return statistics.S.reshape(-1, K)
-    own = X.reshape(len(X), -1, K).transpose(1, 0, 2)
+    own = X.reshape(len(X), quad.size, K).transpose(1, 0, 2)
     return np.asarray(quad.blocks - own.transpose(0, 2, 1) @ own)
