@@ -218,6 +218,8 @@ def selection_sets(name: str, sets: list[Split], count: int = 5, rows: int = 150
     """What to choose settings on: the first training sets; of USPS some rows of each class."""
     if name != "usps":
         return sets[:count]
+    if rows >= len(sets[0].X):
+        return sets
     X, _, y, _ = train_test_split(
         sets[0].X, sets[0].y, train_size=rows, stratify=sets[0].y, random_state=0
     )

@@ -35,6 +35,13 @@ def main() -> None:
         choices=classification.DATASETS,
         help="data sets of classes to test at every width, as a bound",
     )
+    parser.add_argument(
+        "--selection-rows",
+        type=int,
+        default=1500,
+        metavar="N",
+        help="training rows of USPS of which folds choose its widths (up to 7291, for hours)",
+    )
     parser.add_argument("--solver", default="auto", help="solver of the classifications")
     parser.add_argument("--restarts", type=int, default=0, help="their n_restarts")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="pictures of the figures there")

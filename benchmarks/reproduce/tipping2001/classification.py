@@ -4,15 +4,15 @@ Protocol. Gaussian kernel exp(-|x - z|^2 / r^2), the width r by 5-fold cross-val
 error, as in the paper, which does not say of which rows. Here as with those who made the IDA
 splits (Raetsch, Onoda & Mueller 2001): one width for all splits, the median of those that the first
 five training sets choose, each by its own folds (Pima has one training set; of USPS it is 1500
-training rows in proportion to the classes), out of nine widths in steps of sqrt 2 (USPS: the middle
-five, the others err far more). The SVM has C and width from the same folds, medians too. USPS as
-ten one-vs-rest machines, as in the paper, and as one multinomial machine with a width from the same
-folds, in its two forms: classes share the variance of each atom, or each has its own. Vectors are
-summed over the machines or classes, as the printed 316 and 2540 are; shared ones count once. Of so
-many kernels in so many dimensions there are many optima, whose errors differ by more than a tenth
-of a per cent: the figures of USPS are means of three searches (random_state 0, 1, 2). Inputs
-are as they come, but for Pima's, which are standardized; there is an intercept with a flat prior,
-where the paper has a bias among the atoms.
+training rows in proportion to the classes, or ``--selection-rows``), out of nine widths in steps of
+sqrt 2 (USPS: the middle five, the others err far more). The SVM has C and width from the same
+folds, medians too. USPS as ten one-vs-rest machines, as in the paper, and as one multinomial
+machine with a width from the same folds, in its two forms: classes share the variance of each atom,
+or each has its own. Vectors are summed over the machines or classes, as the printed 316 and 2540
+are; shared ones count once. Of so many kernels in so many dimensions there are many optima, whose
+errors differ by more than a tenth of a per cent: the figures of USPS are means of three searches
+(random_state 0, 1, 2). Inputs are as they come, but for Pima's, which are standardized; there is an
+intercept with a flat prior, where the paper has a bias among the atoms.
 
 Error and vectors are means over the original splits, with the standard error of the mean; for a
 single split the binomial one. The column "z" is the error minus the printed one, in these standard
@@ -257,7 +257,7 @@ def outcomes(
         chosen_on, grid = selection_sets(name, sets, count=1, rows=500), grid[::2]
         sets = chosen_on if name == "usps" else sets[:3]
     else:
-        chosen_on = selection_sets(name, sets)
+        chosen_on = selection_sets(name, sets, rows=args.selection_rows)
     start = time.perf_counter()
 
     def say(text: str) -> None:
