@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _row_latent, _row_regression
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Bias, Kernel, Linear
+from sparsebayes.engine import EPS
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import find_mode
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
@@ -203,7 +204,10 @@ def test_evidence_where_weights_almost_cancel(center):
         whole, alone = (expand(view, Flat(), here, alone=alone) for alone in (False, True))
         assert isinstance(whole.quad, SpannedQuadratic)
         assert whole.state.white.condition > 1e4
-        assert whole.state.objective == pytest.approx(alone.state.objective, rel=1e-13)
+        # Two factorizations of this condition differ by its rounding, the faults above by nats.
+        error = 100 * EPS * whole.state.white.condition
+        assert error < 1e-8
+        assert whole.state.objective == pytest.approx(alone.state.objective, rel=0, abs=error)
 
 
 @pytest.fixture
