@@ -36,10 +36,10 @@ STORED_BYTES = 2**31
 
 _BLOCK_BYTES = 2**25
 # A centered norm found as a difference of sums loses digits; below this ratio it is summed afresh.
+_CANCELLATION = 1e-3
 # A product of a few rows copies the whole matrix into panels first: row by row, or the other way
 # round, takes a quarter to a half of the time.
 _SINGLE, _FEW = 3, 32
-_CANCELLATION = 1e-3
 _TINY_SQUARES = 1e-280
 
 
