@@ -9,10 +9,11 @@ from random_problems import PRIORS
 from sparsebayes import RVC, SparseBayesClassifier, engine
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, screen
-from sparsebayes.likelihoods import Multinomial
-from sparsebayes.problem import Status, certify
+from sparsebayes.likelihoods import Bernoulli, Multinomial
+from sparsebayes.problem import Certificate, Status, certify
 from sparsebayes.solvers import relinearize, survey
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
+from sparsebayes.solvers.settling import Fit
 from sparsebayes.solvers.structure import Found
 
 kinds = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
@@ -180,3 +181,68 @@ def test_glances_beside_the_mode_know_that_intercepts_are_free(shared):
         gains = survey.glance(latent, PRIORS[0], beside.mode, survey.survey(latent, exact))
         seen.append(gains)
     np.testing.assert_allclose(seen[0], seen[1], rtol=0.05, atol=0.05)
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Sixty atoms as if they were thousands: points surveyed, work sets, and what was active."""
+    seen = {"surveyed": [], "sets": [], "active": set()}
+    monkeypatch.setattr(relinearize, "_WORK", 20)
+    monkeypatch.setattr(relinearize, "_CANDIDATES", 4)
+    converge = relinearize.converge
+
+    def surveyed(latent, at):
+        seen["surveyed"].append(at.point)
+        return survey.survey(latent, at)
+
+    def converged(fit, latent, point, *rest, **options):
+        per_atom = 1 if latent.shared else latent.K
+        rows = latent.design.Phi[0]  # values at one row tell kernels apart
+        seen["active"] |= set(rows[np.unique(point.active // per_atom)])
+        seen["sets"].append((set(rows), set(seen["active"])))
+        return converge(fit, latent, point, *rest, **options)
+
+    monkeypatch.setattr(relinearize, "survey", surveyed)
+    monkeypatch.setattr(relinearize, "converge", converged)
+    return seen
+
+
+@kinds
+def test_atoms_that_were_in_the_model_stay_in_the_work_set(shared, large, monkeypatch):
+    monkeypatch.setattr(relinearize, "explore", lambda *_: Found(NOTHING))
+    monkeypatch.setattr(relinearize, "_WORK", 4)
+    latent = blobs(1, Multinomial(3), n=60, gamma=4.0, shared=shared).latent()
+    relinearize.solve(latent, PRIORS[0])
+    assert len(large["sets"]) > 3
+    assert all(active <= offered for offered, active in large["sets"])
+
+
+@kinds
+def test_work_that_leads_nowhere_ends_without_another_survey(shared, large, monkeypatch):
+    monkeypatch.setattr(
+        relinearize,
+        "converge",
+        lambda fit, latent, point, *_, **__: expand(latent, PRIORS[0], point),
+    )
+    latent = blobs(1, Multinomial(3), n=60, gamma=4.0, shared=shared).latent()
+    solution, _ = relinearize.solve(latent, PRIORS[0])
+    assert not solution.converged
+    assert len(large["surveyed"]) == 1
+
+
+@pytest.mark.parametrize("holds", [(True, True), (True, False), (False, False), (False, True)])
+def test_a_higher_end_is_not_taken_for_one_that_was_certified(holds, monkeypatch):
+    latent = blobs(1, Bernoulli(), n=60, gamma=4.0, shared=False).latent()
+    points = [Point(np.array([3, 40]), np.array([v, v])) for v in (1e-3, 1.0)]
+    low, high = sorted(
+        (expand(latent, PRIORS[0], point) for point in points), key=lambda at: at.state.objective
+    )
+    ends = [
+        relinearize.Ending(at, Certificate(0.0 if held else 1.0, 0.0, -1.0))
+        for at, held in zip((low, high), holds, strict=True)
+    ]
+    monkeypatch.setattr(relinearize, "exchanged_often", lambda *_, **__: high)
+    monkeypatch.setattr(relinearize, "_finish", lambda *_: ends[1])
+    fit = Fit(latent, PRIORS[0], 100, None)
+    found = relinearize._elsewhere(fit, latent, ends[0], 1e-6, np.random.RandomState(0))
+    assert found is (ends[0] if holds == (True, False) else ends[1])

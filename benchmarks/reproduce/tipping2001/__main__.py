@@ -46,6 +46,8 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, default=0, help="their n_restarts")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="pictures of the figures there")
     args = parser.parse_args()
+    if args.selection_rows < 500:
+        parser.error(f"--selection-rows must be at least 500, got {args.selection_rows}")
     chosen = [part for part in PARTS if getattr(args, part)] or list(PARTS)
     report = Report.open("Tipping 2001", args.threads)
     for part in chosen:
