@@ -34,6 +34,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -45,6 +46,7 @@ from sklearn.svm import SVC
 
 from benchmarks._classification import (
     DATA,
+    USPS,
     Array,
     Split,
     absent,
@@ -64,12 +66,15 @@ PRINTED = {
     "waveform": "Waveform",
     "german": "German",
     "image": "Image",
-    "usps": "U.S.P.S.",
+    **dict.fromkeys(USPS, "U.S.P.S."),
 }
 DATASETS = tuple(PRINTED)
 C_GRID = (0.3, 3.0, 30.0, 300.0)
 
-SEARCHES = {"usps": 3}  # of a single split whose optimum depends on where the search begins
+SEARCHES = dict.fromkeys(
+    USPS, 3
+)  # of a single split whose optimum depends on where the search begins
+PROCESSES = 2
 FIGURES = ("error", "plug_in", "evidence", "vectors", "rows", "distinct", "seconds")
 
 Make = Callable[[Any, Split, int], Any]
@@ -255,45 +260,69 @@ def outcomes(
     grid = widths(name, sets[0].X)
     if args.quick:
         chosen_on, grid = selection_sets(name, sets, count=1, rows=500), grid[::2]
-        sets = chosen_on if name == "usps" else sets[:3]
+        sets = chosen_on if name in USPS else sets[:3]
     else:
         chosen_on = selection_sets(name, sets, rows=args.selection_rows)
-    start = time.perf_counter()
-
-    def say(text: str) -> None:
-        print(f"  {name}, {time.perf_counter() - start:.0f} s: {text}", flush=True)
-
-    found: dict[str, Outcome] = {}
-    curves: list[dict[str, Any]] = []
     search = {"solver": args.solver, "n_restarts": args.restarts}
-    searches = 1 if args.quick else SEARCHES.get(name, 1)
     kinds: dict[str, Make] = {"RVC": partial(rvm, search=search)}
-    if name == "usps":
+    if name in USPS:
         kinds["multinomial, shared"] = partial(shared, search=search)
         kinds["multinomial"] = partial(multinomial, search=search)
-    for kind, make in kinds.items():
-        width, errors = choice(grid, make, bench, chosen_on)
-        curve = ", ".join(f"{r:.2f}: {100 * e:.1f}" for r, e in errors.items())
-        say(f"{kind}: r = {width:.2f} out of (CV error %) {curve}")
-        tried = grid if name in args.every_width else [width]
-        tested = {r: bench.outcome(make, r, sets, searches) for r in tried}
-        found[kind] = tested[width]
-        say(f"{kind} error {100 * np.mean(found[kind].error):.2f} %")
-        title = name if kind == "RVC" else f"{name}, {kind}"
-        curves += (
-            []
-            if len(tried) == 1
-            else [
-                width_line(title, errors[r], result, len(sets[0].X_test), r == width)
-                for r, result in tested.items()
-            ]
-        )
+    contest = Contest(name, grid, chosen_on, sets, 1 if args.quick else SEARCHES.get(name, 1))
+    every_width = name in args.every_width
+    if len(kinds) == 1:
+        entered = {kind: contest.enter(kind, make, every_width) for kind, make in kinds.items()}
+    else:
+        with ProcessPoolExecutor(PROCESSES) as pool:
+            work = {
+                k: pool.submit(contest.enter, k, make, every_width) for k, make in kinds.items()
+            }
+            entered = {kind: done.result() for kind, done in work.items()}
+    found: dict[str, Outcome] = {}
+    curves: list[dict[str, Any]] = []
+    for kind, (result, tried, told) in entered.items():
+        found[kind] = result
+        curves += tried
+        bench.messages.update(told.messages)
     if not args.no_svm:
         pairs = [(r, C) for C in reversed(C_GRID) for r in grid]
         setting, _ = choice(pairs, svm, bench, chosen_on)
         found["SVC"] = bench.outcome(svm, setting, sets)
-        say(f"SVC error {100 * np.mean(found['SVC'].error):.2f} %, r, C = {setting}")
+        contest.say(f"SVC error {100 * np.mean(found['SVC'].error):.2f} %, r, C = {setting}")
     return sets[0], found, curves
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """One data set, and how machines are chosen and judged on it."""
+
+    name: str
+    grid: list[float]
+    chosen_on: list[Split]
+    sets: list[Split]
+    searches: int
+    start: float = field(default_factory=time.perf_counter)
+
+    def say(self, text: str) -> None:
+        print(f"  {self.name}, {time.perf_counter() - self.start:.0f} s: {text}", flush=True)
+
+    def enter(
+        self, kind: str, make: Make, every_width: bool
+    ) -> tuple[Outcome, list[dict[str, Any]], Bench]:
+        """One kind of machine at its width by cross-validation; if asked for, at every width."""
+        bench = Bench()
+        width, errors = choice(self.grid, make, bench, self.chosen_on)
+        curve = ", ".join(f"{r:.2f}: {100 * e:.1f}" for r, e in errors.items())
+        self.say(f"{kind}: r = {width:.2f} out of (CV error %) {curve}")
+        tried = self.grid if every_width else [width]
+        tested = {r: bench.outcome(make, r, self.sets, self.searches) for r in tried}
+        self.say(f"{kind} error {100 * np.mean(tested[width].error):.2f} %")
+        title = self.name if kind == "RVC" else f"{self.name}, {kind}"
+        rows = len(self.sets[0].X_test)
+        lines = [
+            width_line(title, errors[r], result, rows, r == width) for r, result in tested.items()
+        ]
+        return tested[width], lines if every_width else [], bench
 
 
 def choice(
