@@ -1,18 +1,21 @@
 """The table of classification benchmarks in Tipping 2001, beside its printed columns.
 
 Protocol. Gaussian kernel exp(-|x - z|^2 / r^2), the width r by 5-fold cross-validation of the
-error, as in the paper, which does not say of which rows. Here as with those who made the IDA
-splits (Raetsch, Onoda & Mueller 2001): one width for all splits, the median of those that the first
-five training sets choose, each by its own folds (Pima has one training set; of USPS it is 1500
-training rows in proportion to the classes, or ``--selection-rows``), out of nine widths in steps of
-sqrt 2 (USPS: the middle five, the others err far more). The SVM has C and width from the same
-folds, medians too. USPS as ten one-vs-rest machines, as in the paper, and as one multinomial
-machine with a width from the same folds, in its two forms: classes share the variance of each atom,
-or each has its own. Vectors are summed over the machines or classes, as the printed 316 and 2540
-are; shared ones count once. Of so many kernels in so many dimensions there are many optima, whose
-errors differ by more than a tenth of a per cent: the figures of USPS are means of three searches
-(random_state 0, 1, 2). Inputs are as they come, but for Pima's, which are standardized; there is an
-intercept with a flat prior, where the paper has a bias among the atoms.
+error, as in the paper, which does not say of which rows. Here as with those who made the IDA splits
+(Raetsch, Onoda & Mueller 2001): one width for all splits, the median of those that the first five
+training sets choose, each by its own folds (Pima has one training set; of USPS it is 1500 training
+rows in proportion to the classes, or ``--selection-rows``), out of nine widths in steps of sqrt 2
+(USPS: the middle five, the others err far more). The SVM has C and width from the same folds,
+medians too. USPS as ten one-vs-rest machines, as in the paper, and as one multinomial machine with
+a width from the same folds, in its two forms: classes share the variance of each atom, or each has
+its own. Its digits are those of Schoelkopf and others, who smoothed them by a Gaussian of 0.75
+pixels: ``usps-smoothed``. The paper had its data from them, and its printed SVM is of smoothed
+digits, since on the others it has twice as many vectors (``benchmarks.usps --smoothed``). Vectors
+are summed over the machines or classes, as the printed 316 and 2540 are; shared ones count once. Of
+so many kernels in so many dimensions there are many optima, whose errors differ by more than a
+tenth of a per cent: the figures of USPS are means of three searches (random_state 0, 1, 2). Inputs
+are as they come, but for Pima's, which are standardized; there is an intercept with a flat prior,
+where the paper has a bias among the atoms.
 
 Error and vectors are means over the original splits, with the standard error of the mean; for a
 single split the binomial one. The column "z" is the error minus the printed one, in these standard
@@ -71,9 +74,8 @@ PRINTED = {
 DATASETS = tuple(PRINTED)
 C_GRID = (0.3, 3.0, 30.0, 300.0)
 
-SEARCHES = dict.fromkeys(
-    USPS, 3
-)  # of a single split whose optimum depends on where the search begins
+# Of a single split whose optimum depends on where the search begins.
+SEARCHES = dict.fromkeys(USPS, 3)
 PROCESSES = 2
 FIGURES = ("error", "plug_in", "evidence", "vectors", "rows", "distinct", "seconds")
 

@@ -65,8 +65,8 @@ PRINTED = {
 DATASETS = tuple(DRAWS)
 PROCESSES = 2
 SELECTION = 5  # training sets of which the folds choose the settings
-C_GRID = (100.0, 10.0, 1.0)  # in standard deviations of the targets, as is epsilon
-EPSILON_GRID = (0.1, 0.3)
+C_GRID = (300.0, 100.0, 30.0, 10.0, 3.0, 1.0)  # in standard deviations of the targets
+EPSILON_GRID = (0.1, 0.2, 0.3)  # likewise
 
 BY_CV, BIAS, ORIGINAL, EVIDENCE, ARD, POOLED, POOLED_ARD, PROCESS = (
     "width by CV",
@@ -207,7 +207,7 @@ def outcomes(name: str, args: argparse.Namespace) -> tuple[Split, dict[str, Outc
         found[kind] = outcome(name, bench, lambda _, make=make: make(), width, sets)
         say(f"{kind}: {np.mean(found[kind].error):.4g}")
     if not args.no_svm:
-        coarse = grid[1::2] if args.quick else grid[2::4]
+        coarse = grid[1::2] if args.quick else grid[::2]
         triples = [(r, C, e) for C in C_GRID for e in EPSILON_GRID for r in coarse]
         setting, _ = cross_validate(
             triples, lambda s, d: mean_square(support(s, d.y).fit(d.X, d.y), d), chosen_on
