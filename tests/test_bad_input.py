@@ -140,6 +140,43 @@ WRONG_KERNEL = {
 
 
 @pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (None, "y contains NaN"),
+        (np.inf, "y contains infinity"),
+        ("nan", "y contains NaN"),
+        ("seven", "seven"),
+        (np.datetime64("NaT"), "contains NaN"),
+    ],
+)
+@pytest.mark.parametrize("columns", [1, 2])
+@EACH
+def test_objects_among_targets(make, columns, bad, message):
+    X, y = plain()
+    targets = np.column_stack([y.astype(object)] * columns)
+    targets[4, 0] = bad
+    with pytest.raises(ValueError, match=message):
+        make().fit(X, targets.squeeze())
+
+
+@EACH
+def test_dates_are_no_targets(make):
+    X, _ = plain()
+    days = np.arange(30).astype("datetime64[D]")
+    for y in (days, days - days[0]):
+        with pytest.raises(ValueError, match="holds dates or times"):
+            make().fit(X, y)
+
+
+@EACH
+def test_objects_and_text_that_are_numbers(make):
+    X, y = plain()
+    expected = make().fit(X, y).predict(X)
+    for given_y in (y.astype(object), list(map(str, y))):
+        assert_array_equal(make().fit(X, given_y).predict(X), expected)
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [(name, value) for name, values in WRONG.items() for value in values],
     ids=lambda x: repr(x)[:20],

@@ -1,8 +1,12 @@
 """Widths of kernels as those of a Gaussian process, and the prior that is made of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import null_space
+from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -14,12 +18,15 @@ from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.kernel_learning import learn
+from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.problem import Status
 from sparsebayes.process_widths import (
     WidthPrior,
     _Process,
+    _process_evidence,
     is_covariance,
     process_theta,
+    process_width,
     width_prior,
 )
 from sparsebayes.quadratic import DesignQuadratic
@@ -32,6 +39,13 @@ def waves(n, d=2, n_targets=1, seed=0):
     X = rng.uniform(-3, 3, (n, d))
     truth = np.sin(X[:, :1]) * np.arange(1, n_targets + 1)
     return X, truth + 0.1 * rng.normal(size=truth.shape)
+
+
+def _power(t, targets):
+    """As the search counts it: with the observations that a prior of the noise stands for."""
+    before = targets.noise_prior.observations(t.shape[1])
+    left = t - t.mean(axis=0)
+    return (float(np.vdot(left, left)) + before.tt) / ((len(t) - 1 + before.n) * t.shape[1])
 
 
 def slope_by_differences(function, x, step=1e-5):
@@ -134,11 +148,112 @@ def test_targets_without_power_leave_widths_alone():
 
 def test_which_kernels_are_a_covariance():
     X, _ = waves(20)
-    assert is_covariance(Kernel("laplacian", gamma="ard").bind(X), X)
-    assert is_covariance((Kernel("rbf", gamma="evidence") + Linear()).parts[0].bind(X), X)
+    assert is_covariance(Kernel("laplacian", gamma="ard").bind(X))
+    assert is_covariance((Kernel("rbf", gamma="evidence") + Linear()).parts[0].bind(X))
     for other in (Kernel("sigmoid", gamma="ard"), Kernel("tps", gamma="ard"), Kernel(gamma=1.0)):
-        assert not is_covariance(other.bind(X), X)
-    assert not is_covariance((Linear() + Kernel("rbf", gamma="ard")).bind(X), X)
+        assert not is_covariance(other.bind(X))
+    assert not is_covariance((Linear() + Kernel("rbf", gamma="ard")).bind(X))
+
+
+class TestOneWidth:
+    @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+    @pytest.mark.parametrize("noise_var", [None, 0.02])
+    @pytest.mark.parametrize("center", [False, True])
+    @pytest.mark.parametrize("n_targets", [1, 2])
+    def test_evidence_is_that_of_the_process_at_its_best(
+        self, kernel, center, n_targets, noise_var
+    ):
+        """Differences between widths: the other parameters are maximized directly."""
+        X, t = waves(40, n_targets=n_targets)
+        targets = Targets(t, None, center, noise_var)
+        atoms = Kernel(kernel, gamma="evidence").bind(X)
+        process = _Process(replace(atoms, centers=X, index=np.arange(40)), targets)
+
+        def at_best(theta):
+            def loss(logs):
+                height, slope = process(np.array([*logs, theta]))
+                return -height, -slope[:2]
+
+            bounds = [(-20, 20), (-20, 1) if noise_var is None else [np.log(noise_var)] * 2]
+            starts = [np.clip([0.0, noise], *np.transpose(bounds)) for noise in (-1.0, -4.0, -12.0)]
+            ends = [minimize(loss, x, jac=True, bounds=bounds, method="L-BFGS-B") for x in starts]
+            return -min(end.fun for end in ends)
+
+        one, other = (_process_evidence(X, targets, atoms.with_theta([k]))[0] for k in (-2.0, 0.0))
+        # The variances that are tried are a tenth of a decade apart.
+        assert other - one == pytest.approx(at_best(0.0) - at_best(-2.0), abs=0.05)
+
+    def test_evidence_counts_weights_as_copies(self):
+        X, t = waves(30)
+        weights = np.where(np.arange(30) < 10, 2.0, 1.0)
+        rows = np.repeat(np.arange(30), weights.astype(int))
+        one, other = (np.array([-1.0]), np.array([1.0]))
+        atoms = Kernel(gamma="evidence").bind(X)
+        gains = []
+        for some, targets in (
+            (X, Targets(t, weights, True, 0.1)),
+            (X[rows], Targets(t[rows], None, True, 0.1)),
+        ):
+            heights = [
+                _process_evidence(some, targets, atoms.with_theta(k))[0] for k in (one, other)
+            ]
+            gains.append(heights[1] - heights[0])
+        # The variances tried are a grid: its points differ where the number of rows does.
+        assert gains[0] == pytest.approx(gains[1], abs=0.03)
+
+    def test_a_prior_of_the_noise_counts_as_observations(self):
+        X, t = waves(30)
+        atoms = Kernel(gamma="evidence").bind(X)
+        strong = Targets(t, None, True, None, InverseGamma(1000.0, 1000.0))
+        noise = _process_evidence(X, strong, atoms)[1] * _power(t, strong)
+        assert noise == pytest.approx(1.0, rel=0.05)
+
+    @pytest.mark.parametrize("n", [100, 300, 900])
+    def test_is_that_of_scikit_learns_process(self, n):
+        X, t = waves(n)
+        covariance = ConstantKernel(1.0) * RBF(1.0) + WhiteKernel(0.1)
+        process = GaussianProcessRegressor(covariance, normalize_y=True, random_state=0)
+        scale = process.fit(X, t[:, 0]).kernel_.k1.k2.length_scale
+        gamma = RVR(gamma="pooled").fit(X, t[:, 0]).gamma_
+        assert gamma == pytest.approx(0.5 / scale**2, rel=0.25)
+
+    def test_sparse_rows_have_the_width_of_dense_ones(self):
+        X, t = waves(700)
+        dense, stored = (RVR().fit(Z, t[:, 0]).gamma_ for Z in (X, sp.csr_matrix(X)))
+        assert stored == pytest.approx(dense, rel=1e-9)
+
+    def test_copies_of_all_rows_change_nothing(self):
+        X, t = waves(80)
+        once, twice = (RVR().fit(np.tile(X, (k, 1)), np.tile(t[:, 0], k)).gamma_ for k in (1, 2))
+        assert twice == pytest.approx(once, rel=1e-9)
+
+    def test_order_and_blocks_of_rows_do_not_matter(self):
+        X, t = waves(900)
+        order = np.random.default_rng(0).permutation(900)
+        width = RVR().fit(X, t[:, 0]).gamma_
+        assert RVR().fit(X[order], t[order, 0]).gamma_ == pytest.approx(width, rel=1e-9)
+        settings = {"centers": 200, "memory": "64MiB", "random_state": 0}
+        assert RVR(**settings).fit(X, t[:, 0]).gamma_ == pytest.approx(width, rel=1e-9)
+
+    def test_few_centers_have_wider_kernels_than_the_process(self):
+        """Eight kernels have to reach from one to the next."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-10, 10, (300, 1))
+        y = np.sinc(X[:, 0] / np.pi) + 0.05 * rng.normal(size=300)
+        many, few = (RVR(centers=k, random_state=0).fit(X, y).gamma_ for k in (None, 3))
+        assert few < 0.7 * many
+
+    def test_without_noise_the_process_tells_nothing(self):
+        X = np.linspace(-3, 3, 60)[:, None]
+        t = np.sin(X)
+        atoms = Kernel(gamma="evidence").bind(X)
+        noisy = t + 0.1 * np.random.default_rng(0).normal(size=t.shape)
+        widths = [
+            process_width(atoms, X, Targets(one, None, True, None), np.zeros(1))
+            for one in (t, noisy)
+        ]
+        assert widths[0] is None
+        assert widths[1] is not None
 
 
 class TestPrior:

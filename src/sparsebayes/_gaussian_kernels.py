@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._samples import copies
 from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.evidence_gradient import gaussian_gradient
@@ -52,7 +53,7 @@ class GaussianModel(NamedTuple):
 
     def problem(self, quad: DesignQuadratic) -> Problem:
         """The problem of a quadratic."""
-        return Problem(quad, self.hyperprior, self.noise_var)
+        return Problem(quad, self.hyperprior, self.noise_var, copies(quad.weights))
 
     def profile(self, atoms: Any, fit: GaussianFit) -> "GaussianProfile":
         """The active atoms alone."""

@@ -10,6 +10,7 @@ from sparsebayes._conclusions import Regression, Start, check_norms, conclude, i
 from sparsebayes._counting import is_pairwise, recount
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._samples import (
+    copies,
     gather,
     hyperprior_in_units,
     standardized,
@@ -130,7 +131,7 @@ def regress(
             atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start, widths)
             quad = fit.quad
         else:
-            problem = Problem(given, hyperprior, noise_var)
+            problem = Problem(given, hyperprior, noise_var, copies(weights))
             solution = solve(problem, start)
             if start is None and solver == "auto":
                 parts = _orthonormal_parts(quad, atoms)

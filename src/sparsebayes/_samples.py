@@ -19,6 +19,7 @@ __all__ = [
     "Samples",
     "check_total_weight",
     "checked_weights",
+    "copies",
     "gather",
     "hyperprior_in_units",
     "noise_in_units",
@@ -126,6 +127,27 @@ def check_total_weight(total: float) -> None:
             "is the number of samples and must be at least 2 (and below 1e15): multiply the "
             "weights by a constant, e.g. so that their mean is 1."
         )
+
+
+def copies(weights: FloatArray | None) -> float:
+    """Weight beyond one of each row: it makes a row more certain, and is no other one.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,) or None
+        Weights of rows that are all different; None where they are one.
+
+    Returns
+    -------
+    float
+        How many of the samples that the weights count are copies.
+
+    Examples
+    --------
+    >>> copies(np.array([3.0, 1.0, 0.5])), copies(None)
+    (2.0, 0.0)
+    """
+    return 0.0 if weights is None else float(np.maximum(weights - 1.0, 0.0).sum())
 
 
 class Samples(NamedTuple):

@@ -1,20 +1,17 @@
 """Widths of kernels that are found before a fit and then held: ``gamma="pooled"``.
 
-With one variance for all atoms there is nothing to choose but the width: the model is a Gaussian
-process of low rank (`shared_variance`), and its evidence a function of three numbers. For each
-width the variance and the noise are maximized at the price of one eigendecomposition, so that all
-gammas, a factor of four apart, are looked at, and none is missed as by a climb. A normal prior of
-the log width around that of "scale" decides where the data say nothing: in noise it is about
-"scale", before it is widened.
+In regression with Gaussian noise, of kernels "rbf" or "laplacian" and nothing beside them, they are
+those of the Gaussian process whose covariance is the kernel (`process_widths`).
 
-The covariance of that process is the kernel convolved with itself, and what it predicts is a sum of
-covariances, not of kernels. A few kernels do the same if they are as wide as the covariance: that
-of Gaussians of gamma has gamma / 2. In regression with Gaussian noise kernels "rbf" and "laplacian"
-get that, so that in noise they have half of the gamma of "scale".
+Other kernels, unions, classes, functions with almost no noise and kernels at few centers have those
+with which all atoms, under one common variance, explain the targets best: there is nothing to
+choose but the widths, and the model is a Gaussian process of low rank (`shared_variance`), of a
+sample of atoms. Its covariance is the kernel convolved with itself, and what it predicts is a sum
+of covariances, not of kernels. A few kernels do the same if they are as wide as the covariance:
+that of Gaussians of gamma has gamma / 2. In regression kernels "rbf" and "laplacian" get that.
 
-Widths of each input are, in regression with one of these kernels and nothing beside it, those of
-the process whose covariance is the kernel itself (`process_widths`), which needs no widening. Other
-kernels, unions, classes and functions with almost no noise have the low rank.
+One width is the best of all (`_one_width`), and a normal prior of its logarithm around that of
+"scale" decides where the data say nothing.
 
 Rows with their targets are sampled by a hash, so the sample depends neither on the order of rows
 nor on the blocks that they come in. Then neither does one width, but for rounding; widths of each
@@ -31,6 +28,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sparsebayes._one_width import RANK, highest, profile
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Union
@@ -49,7 +47,7 @@ from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernel_functions import INVERSE_DISTANCE
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import leaves
-from sparsebayes.process_widths import is_covariance, process_theta
+from sparsebayes.process_widths import is_covariance, process_theta, process_width
 from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows.blocks import Block
 from sparsebayes.shared_variance import Targets, first_theta
@@ -60,15 +58,8 @@ __all__ = ["Pairs", "as_found", "hold_widths", "is_pooled", "samples_of"]
 
 _ROWS, _MANY_ROWS = 1000, 4000  # rows sampled: for one width, for one of each input
 _ATOMS, _MANY_ATOMS = 100, 200  # of them with a kernel
-_STEP = np.log(2.0)  # between log gammas
-_COARSE = 2  # steps at first
-_FINE = 32  # the width found is a multiple of that part of a step: rounding does not show
 _SPREAD = 2.0  # standard deviation of log gamma, of squared distances, around that of "scale"
-# Power of the atoms, in units of that of the noise.
-_RATIOS = np.log(10.0) * np.arange(-6.0, 9.05, 0.1)
-_LEAST_NOISE = 1e-9  # of the power of the targets
 _COVARIANCE, _WIDENED = 0.5, ("rbf", "laplacian")  # factor of gamma; about right for the second
-_RANK = 1e-13  # of the largest eigenvalue
 
 
 def is_pooled(dictionary: Any) -> bool:
@@ -222,12 +213,12 @@ def hold_widths(
     chosen = [columns[_some(*pair)] for columns, pair in zip(every.columns, pairs, strict=True)]
     atoms = every.restrict(np.concatenate(chosen))
     pull = np.concatenate([_pull(leaf, part) for leaf, part in pairs])
-    exact = widen and len(used) == 1 and _each_input(used[0]) and is_covariance(atoms, X)
     if explained.t.any():
+        process = _process(used, atoms, X) if widen else None
         alone = len(used) == 1 and len(pull) == 1
-        find = _one_width if alone else first_theta
+        find = _pooled_width if alone else first_theta
         with one_blas_thread():
-            theta = process_theta(atoms, X, explained, pull=pull) if exact else None
+            theta = process(atoms, X, explained, pull=pull) if process else None
             widen = widen and theta is None
             if theta is None:
                 theta = find(atoms, X, explained, pull=pull)
@@ -332,55 +323,37 @@ def _pull(leaf: Any, part: Any) -> Floats:
     return np.full(1, (2.0 if distances else 1.0) ** 2 / _SPREAD**2)
 
 
-def _one_width(atoms: Any, X: Matrix, targets: Targets, pull: Floats) -> Floats:
+def _process(used: list[Any], atoms: Any, X: Matrix) -> Callable[..., Floats | None] | None:
+    """The search for widths of a Gaussian process, where their kernel is its covariance."""
+    if len(used) > 1 or not is_covariance(atoms):
+        return None
+    if _each_input(used[0]):
+        return None if is_sparse(X) else process_theta
+    # The process has a kernel at every row: fewer of them than a sample must be wider.
+    centers = used[0].centers
+    if centers is None:
+        return process_width
+    count = int(centers) if isinstance(centers, Integral) else np.shape(centers)[0]
+    return process_width if count >= _ATOMS else None
+
+
+def _pooled_width(atoms: Any, X: Matrix, targets: Targets, pull: Floats) -> Floats:
     """The best of all widths, of a model with nothing but kernels."""
-    begin, (low, high) = float(atoms.theta[0]), atoms.bounds[0]
     atoms = atoms.parts[0]
-    known: dict[int, float] = {}
-
-    def height(k: int) -> float:
-        """Of the log width that is k steps from the start."""
-        if k not in known:
-            shift = k * _STEP
-            inside = low <= begin + shift <= high
-            now = atoms.with_theta([begin + shift]) if inside else None
-            found = -np.inf if now is None else _pooled_evidence(now, X, targets)
-            known[k] = found - 0.5 * float(pull[0]) * shift**2
-        return known[k]
-
-    first, last = (int((end - begin) / _STEP) for end in (low, high))
-    coarse = range(-(-first // _COARSE) * _COARSE, last + 1, _COARSE)
-    best = max(coarse, key=height)
-    best = max((best, best - 1, best + 1), key=height)
-    below, at, above = (height(best + side) for side in (-1, 0, 1))
-    if not np.isfinite(at):  # no atom varies, whatever its width
-        return np.array([begin])
-    part = 0.0
-    if np.isfinite([below, above]).all() and (bend := below - 2.0 * at + above) < 0:
-        part = 0.5 * (below - above) / bend  # the vertex of the parabola through three points
-    return np.array([begin + (best + round(part * _FINE) / _FINE) * _STEP])
+    return highest(atoms, [lambda now: _pooled_evidence(now, X, targets)], pull).theta
 
 
-def _pooled_evidence(atoms: Any, X: Matrix, targets: Targets) -> float:
-    """Log evidence, but for a constant, maximized over one variance of all atoms and the noise."""
+def _pooled_evidence(atoms: Any, X: Matrix, targets: Targets) -> tuple[float, float]:
+    """Log evidence at the best variance of all atoms, and the noise there (`profile`)."""
     t, weights, center, noise_var, noise_prior = targets
     try:
         quad = DesignQuadratic(make_design(atoms, X), t, weights, center, noise_prior)
     except OutOfRange:
-        return -np.inf
+        return -np.inf, np.nan
     gram = quad.gram(np.arange(atoms.size))
-    power = gram.tt / (n_terms := gram.n * t.shape[1])
     s, U = np.linalg.eigh(quad.norm[:, None] * gram.G * quad.norm)
-    solid = s > _RANK * s[-1]
-    if not solid.any():
-        return -np.inf
-    s, U = s[solid], U[:, solid]
     # Along each eigenvector, the part of the targets' power that is there.
-    explained = np.einsum("ij->i", (U.T @ (quad.norm[:, None] * gram.g)) ** 2) / s
-    # I + v Phi Phi' / noise has the eigenvalues 1 + ratio s / (mean s), and ones.
-    D = 1.0 + np.exp(_RATIOS)[:, None] * (gram.n * s / s.sum())
-    left = (explained / D).sum(axis=1) + max(gram.tt - float(explained.sum()), 0.0)
-    noise = left / n_terms if noise_var is None else np.full(len(left), noise_var)
-    noise = np.maximum(noise, _LEAST_NOISE * power)
-    heights = t.shape[1] * np.log(D).sum(axis=1) + n_terms * np.log(noise) + left / noise
-    return float(-0.5 * heights.min())
+    along = ((U.T @ (quad.norm[:, None] * gram.g)) ** 2).sum(axis=1)
+    solid = s > RANK * s[-1]
+    explained = along[solid] / s[solid]
+    return profile(s[solid], explained, gram.tt, gram.n, t.shape[1], noise_var)

@@ -56,9 +56,10 @@ class Status(enum.Enum):
         "noise_variance."
     )
     UNSETTLED = (
-        "expansions of the likelihood at successive modes disagree about single atoms, by the "
-        "certificate's max_gain: the model is as good as Laplace's approximation can tell. "
-        "Increase tol, or use another prior or more data."
+        "expansions of the likelihood at successive modes disagree about single atoms (the "
+        "certificate's max_gain) or about their variances (gradient_norm, max_curvature): the "
+        "model is as good as Laplace's approximation can tell. Increase tol, or use another prior "
+        "or more data."
     )
     UNTUNED = (
         "the parameters of the kernel had not settled when the fit ended: the certificate's "
@@ -94,11 +95,14 @@ class Problem:
         Prior of the variances.
     noise_var : float or None
         Noise variance, or None to estimate it.
+    copies : float
+        Weight of the rows beyond one each, which tells of no more atoms.
     """
 
     quad: Quadratic
     hyperprior: Hyperprior
     noise_var: float | None = None
+    copies: float = 0.0
 
     @property
     def n_targets(self) -> int:
@@ -120,8 +124,9 @@ class Problem:
         return Noise(max(fraction * self.power, floor), True, floor)
 
     def is_collapsed(self, state: State | DiagonalState | SampledState) -> bool:
-        """Whether an estimated noise has been explained away by nearly as many atoms as data."""
-        return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * self.quad.n
+        """Whether an estimated noise has been explained away by nearly as many atoms as rows."""
+        own = self.quad.n - self.copies
+        return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * own
 
     def verdict(
         self, state: State | DiagonalState | SampledState, noise: Noise, ended: Status

@@ -12,14 +12,17 @@ and predict worse. So they have a prior, around those of the process (`WidthPrio
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri
 
+from sparsebayes._one_width import RANK, highest, profile
 from sparsebayes._width_search import Guarded, lowest
-from sparsebayes.dictionaries._protocol import Matrix, is_sparse
+from sparsebayes.dictionaries._protocol import Matrix, OutOfRange, is_sparse
 from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
@@ -28,9 +31,10 @@ from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["WidthPrior", "is_covariance", "process_theta", "width_prior"]
+__all__ = ["WidthPrior", "is_covariance", "process_theta", "process_width", "width_prior"]
 
 _ROWS = 500  # rows sampled, of more
+_FEW_ROWS = 125  # that tell about where one width is
 _COVARIANCES = ("rbf", "laplacian")
 _SHIFTS = np.log(4.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log widths
 _RANGE = 20.0  # how far the log variance may go
@@ -41,15 +45,13 @@ _PRECISION = 100.0  # of the prior of log widths: a tenth is their standard devi
 _FAINT = 0.01  # width, for inputs of unit spread, up to which one hardly matters
 
 
-def is_covariance(atoms: Any, X: Matrix) -> bool:
-    """Whether atoms are kernels with widths to learn that are a covariance of dense rows.
+def is_covariance(atoms: Any) -> bool:
+    """Whether atoms are kernels with widths to learn that are a covariance.
 
     Parameters
     ----------
     atoms : Atoms
-        Bound to X.
-    X : float64 array or CSR matrix of shape (N, d)
-        Rows.
+        Bound to data.
 
     Returns
     -------
@@ -61,7 +63,7 @@ def is_covariance(atoms: Any, X: Matrix) -> bool:
     >>> import numpy as np
     >>> from sparsebayes.dictionaries import Kernel
     >>> X = np.eye(2)
-    >>> is_covariance(Kernel("rbf", gamma="ard").bind(X), X), is_covariance(Kernel().bind(X), X)
+    >>> is_covariance(Kernel("rbf", gamma="ard").bind(X)), is_covariance(Kernel().bind(X))
     (True, False)
     """
     alone = _alone(atoms)
@@ -70,7 +72,6 @@ def is_covariance(atoms: Any, X: Matrix) -> bool:
         and isinstance(alone.kernel, str)
         and alone.kernel in _COVARIANCES
         and len(alone.theta) > 0
-        and not is_sparse(X)
     )
 
 
@@ -109,7 +110,7 @@ def process_theta(
     """
     atoms = _alone(atoms)
     own = np.asarray(atoms.theta)
-    X, targets = _some_rows(X, targets)
+    X, targets = _some_rows(X, targets, _ROWS)
     process = _Process(replace(atoms, centers=X, index=np.arange(len(X))), targets)
     if not process.power > 0:
         return own
@@ -135,6 +136,68 @@ def process_theta(
     tries = list(dict.fromkeys([int(np.argmin(heights)), int(np.argmin(_SHIFTS))]))
     end = lowest(loss, starts[tries], ranges)
     return None if np.exp(end[1]) < _QUIET * process.power else end[2:]
+
+
+def process_width(atoms: Any, X: Matrix, targets: Targets, pull: FloatArray) -> FloatArray | None:
+    """The same for one width of all inputs: of all there are, the best.
+
+    Parameters
+    ----------
+    atoms : KernelAtoms
+        For which `is_covariance` says so, with one width to learn.
+    X : float64 array or CSR matrix of shape (N, d)
+        Training rows.
+    targets : Targets
+        What is to be explained.
+    pull : ndarray of shape (1,)
+        Precision of a normal prior of the log width around their own.
+
+    Returns
+    -------
+    ndarray of shape (1,) or None
+        As of `process_theta`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Kernel
+    >>> X = np.linspace(-10, 10, 100)[:, None]
+    >>> t = np.sinc(X / np.pi) + 0.1 * np.random.RandomState(0).normal(size=X.shape)
+    >>> atoms = Kernel("rbf", gamma="evidence").bind(X)
+    >>> theta = process_width(atoms, X, Targets(t - t.mean(), None, True, None), np.zeros(1))
+    >>> bool(1.5 < np.exp(theta[0]) ** -0.5 < 4)
+    True
+    """
+    atoms = _alone(atoms)
+    limits = [_ROWS] if len(targets.t) <= _FEW_ROWS else [_FEW_ROWS, _ROWS]
+    stages = [partial(_process_evidence, *_some_rows(X, targets, n)) for n in limits]
+    top = highest(atoms, stages, pull)
+    return None if top.noise < _QUIET else top.theta
+
+
+def _process_evidence(X: Matrix, targets: Targets, atoms: KernelAtoms) -> tuple[float, float]:
+    """Log evidence of a process at rows at the best variance, and the noise there (`profile`)."""
+    t, weights, center, noise_var, noise_prior = targets
+    w = np.ones(len(t)) if weights is None else weights
+    root, total = np.sqrt(w)[:, None], float(w.sum())
+    try:
+        K = replace(atoms, centers=X, index=np.arange(len(t))).evaluate(X)
+    except OutOfRange:
+        return -np.inf, np.nan
+    C, z, n = root * K * root.T, root * t, total
+    if center:  # a constant of a flat prior: what is orthogonal to it is left
+        one = root / math.sqrt(total)
+        C -= one @ (one.T @ C)
+        C -= (C @ one) @ one.T
+        z, n = z - one @ (one.T @ z), total - 1.0
+    tt = float(np.vdot(z, z))
+    if noise_prior is not None:
+        before = noise_prior.observations(t.shape[1])
+        n, tt = n + before.n, tt + before.tt
+    s, U = np.linalg.eigh(C)
+    solid = s > max(RANK * s[-1], np.finfo(np.float64).tiny)
+    explained = ((U[:, solid].T @ z) ** 2).sum(axis=1)
+    return profile(s[solid], explained, tt, n, t.shape[1], noise_var)
 
 
 class WidthPrior(NamedTuple):
@@ -200,7 +263,7 @@ def width_prior(atoms: Any, X: Matrix, targets: Targets) -> WidthPrior | None:
     >>> bool(prior.center[0] > prior.center[1] + 5)
     True
     """
-    if not is_covariance(atoms, X) or atoms.learned != "ard":
+    if not is_covariance(atoms) or is_sparse(X) or atoms.learned != "ard":
         return None
     used = np.asarray(X)[:, np.flatnonzero(atoms.gamma_)]
     mean = np.average(used, axis=0, weights=targets.weights)
@@ -260,16 +323,20 @@ def _alone(atoms: Any) -> Any:
     return atoms.parts[0] if isinstance(atoms, UnionAtoms) and len(atoms.parts) == 1 else atoms
 
 
-def _some_rows(X: FloatArray, targets: Targets) -> tuple[FloatArray, Targets]:
+def _some_rows(X: Any, targets: Targets, limit: int) -> tuple[Any, Targets]:
     """A sample that does not depend on the order of the rows."""
-    rows = np.arange(len(X))
+    rows = np.arange(len(targets.t))
     if targets.weights is not None:
         rows = rows[targets.weights > 0]
-    if len(rows) > _ROWS:
-        keys = row_keys(np.column_stack([X, targets.t])[rows])
-        rows = np.sort(rows[np.argsort(keys, kind="stable")[:_ROWS]])
+    if len(rows) > limit:
+        if is_sparse(X):
+            joined: Matrix = sp.hstack([X, sp.csr_matrix(targets.t)], format="csr")[rows]
+        else:
+            joined = np.column_stack([X, targets.t])[rows]
+        rows = np.sort(rows[np.argsort(row_keys(joined), kind="stable")[:limit]])
     weights = targets.weights
     if weights is not None:
         # Copies of a sample seem to prove that there is no noise, and would ask for narrow kernels.
         weights = weights[rows] * min(1.0, len(rows) / float(weights[rows].sum()))
-    return np.ascontiguousarray(X[rows]), targets._replace(t=targets.t[rows], weights=weights)
+    some = X[rows] if is_sparse(X) else np.ascontiguousarray(X[rows])
+    return some, targets._replace(t=targets.t[rows], weights=weights)

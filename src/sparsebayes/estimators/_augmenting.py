@@ -59,7 +59,7 @@ def training_data(model: Any, augment: Any) -> TrainingData | None:
         return kept
     X, y, *rest = augment
     _, X, y = model._checked_pair(X, y, multi_output=True, y_numeric=True, reset=False)
-    targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    targets = y.reshape(len(y), -1)
     if targets.shape[1] != len(posterior.offset):
         raise ValueError(
             f"augment=(X, y): y has {targets.shape[1]} targets, but the model was fitted to "

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsebayes._counting import is_pairwise, takes_sparse
@@ -74,7 +74,7 @@ class Fitting(BaseEstimator):
                 "kernels at other centers, fit SparseBayesRegressor or SparseBayesClassifier with "
                 "prior='flat' on the matrix."
             )
-        return dictionary, _canonical(X), y
+        return dictionary, _canonical(X), _numbers(y) if rules.get("y_numeric") else y
 
     def _checked(self, X: Any) -> Any:
         """X as predictions take it."""
@@ -350,6 +350,21 @@ def seeded(random_state: Any) -> np.random.RandomState:
             f"random_state must be None, an integer or a RandomState, got {random_state!r}."
         ) from None
     return rng
+
+
+def _numbers(y: Any) -> FloatArray:
+    """Targets as finite floats: objects and text, which hold some, were not looked into before."""
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            "y must be numbers, but holds dates or times: make numbers of them, such as days since "
+            "the first."
+        )
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must be numbers: {error}.") from None
+    assert_all_finite(numbers, input_name="y")
+    return numbers
 
 
 def _canonical(X: Any) -> Any:

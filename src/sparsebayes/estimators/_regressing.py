@@ -92,8 +92,7 @@ class Regressing(RegressorMixin, Forecasting, Growing, Streaming):
         dictionary, X, y = self._checked_pair(X, y, multi_output=likelihood is None, y_numeric=True)
         weights = checked_weights(sample_weight, X.shape[0])
         if likelihood is None:
-            targets = np.asarray(y, dtype=np.float64)
-            solution = self._fit_gaussian(X, targets, weights, dictionary)
+            solution = self._fit_gaussian(X, y, weights, dictionary)
         else:
             solution = self._fit_latent(X, y, weights, dictionary, likelihood)
         self._warn(solution)
