@@ -66,9 +66,13 @@ RUNS = {
         "waveform german image --every-width german",
         "Tipping 2001, the table of classifications",
     ),
+    "tipping2001-usps-smoothed": (
+        "reproduce.tipping2001 --classification --only usps-smoothed --selection-rows 3000",
+        "Tipping 2001, ten classes of digits as its data had them",
+    ),
     "tipping2001-usps": (
         "reproduce.tipping2001 --classification --only usps",
-        "Tipping 2001, ten classes of digits",
+        "the same, digits as they are distributed today",
     ),
     "srvm2007": ("reproduce.srvm2007", "Schmolck & Everson 2007, table 1 and BlocksSinc"),
 }
