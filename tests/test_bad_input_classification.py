@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
@@ -85,10 +86,17 @@ def test_labels_that_are_none(make):
         (np.where(y > 0, np.nan, 0.0), "NaN"),
         (np.where(y > 0, np.inf, 0.0), "infinity"),
         (np.array(["a", np.nan] * 15, dtype=object), "NaN|Unknown label type|one type"),
-        (np.array(["a", None] * 15, dtype=object), "NaN|Unknown label type|one type|None"),
-        (np.array(["a", 1] * 15, dtype=object), "one type|Unknown label type|str"),
-        (np.array([{}, []] * 15, dtype=object), "."),
-        (np.array([10**30, 1] * 15, dtype=object), "Unknown label type"),
+        (np.array(["a", None] * 15, dtype=object), "row 1 has no label but None"),
+        (np.array([None, 1] * 15, dtype=object), "row 0 has no label but None"),
+        ([None, *y[1:].tolist()], "row 0 has no label but None"),
+        (np.array([1, pd.NA] * 15, dtype=object), "row 1 has no label but <NA>"),
+        (np.array(["2020-01-01", "NaT"] * 15, dtype="M8[D]"), "row 1 has no label but NaT"),
+        (np.array(["a", 1] * 15, dtype=object), "cannot be sorted, of the types int, str"),
+        (np.array([1, "a"] * 15, dtype=object), "cannot be sorted, of the types int, str"),
+        (np.array([{}, []] * 15, dtype=object), "cannot be sorted, of the types dict, list"),
+        (np.array([None, [1], [1, 2]], dtype=object)[1 + y], "of the types list"),
+        (np.array([frozenset("a"), frozenset("b")] * 15), "cannot be sorted, of the types froz"),
+        (np.array([1, *X[1:, 0]], dtype=object), "continuous"),
         (y + 1j, "Complex"),
         (np.stack([y, y], axis=1), "1d|1-d|1D|multilabel|multioutput"),
         (np.stack([y, y], axis=1)[:, :, None], "1d|dim 3|shape"),

@@ -1,5 +1,8 @@
 """The classifiers: what a fit leaves behind, labels of every type, probabilities, weights."""
 
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,7 +14,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sparsebayes import RVC, SparseBayesClassifier
+from sparsebayes import RVC, SparseBayesClassifier, load
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.likelihoods import Bernoulli, Multinomial
 
@@ -153,6 +156,10 @@ LABELS = {
     "boolean": np.array([False, True]),
     "integers as objects": np.array([0, 1, 2], dtype=object),
     "digits as text": np.array(["1", "10", "2"]),
+    "integers beyond 64 bits": np.array([-1, 0, 10**30], dtype=object),
+    "dates": np.array([date(2020, 2, 29), date(2021, 1, 1), date(2024, 2, 29)], dtype=object),
+    "decimals": np.array([Decimal("0.1"), Decimal("0.2"), Decimal("3")], dtype=object),
+    "bytes": np.array([b"ash", b"oak"]),
 }
 
 
@@ -173,6 +180,24 @@ def test_labels_of_any_type(name):
     again = SparseBayesClassifier(max_iter=20)
     again.fit(X, y, sample_weight=np.array([1.0, 2.0, 5.0])[y])
     assert_array_equal(heavy.predict_proba(X), again.predict_proba(X))
+
+
+def test_integers_and_floats_together_are_floats():
+    X, y = blobs(2)
+    model = SparseBayesClassifier().fit(X, np.array([1, 2.0], dtype=object)[y])
+    assert_array_equal(model.classes_, np.array([1.0, 2.0]), strict=True)
+    large = np.array([1.0, 2**53 + 1], dtype=object)  # which no float is
+    assert SparseBayesClassifier().fit(X, large[y]).classes_.tolist() == [1, 2**53 + 1]
+
+
+def test_objects_as_labels_of_files(tmp_path):
+    X, y = blobs(2)
+    model = SparseBayesClassifier().fit(X, np.array([date(2020, 2, 29), date(2021, 1, 1)])[y])
+    with pytest.raises(ValueError, match="labels of type date cannot be stored"):
+        model.save(tmp_path / "dates.model")
+    model = SparseBayesClassifier().fit(X, np.array([1, 10**30], dtype=object)[y])
+    model.save(tmp_path / "large.model")
+    assert_array_equal(load(tmp_path / "large.model").predict(X), model.predict(X))
 
 
 def test_labels_in_other_containers():
@@ -196,6 +221,15 @@ def test_the_order_of_classes_is_a_convention():
 
 
 # Probabilities
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_tie_is_the_same_tie_everywhere(fit_intercept):
+    Z = np.zeros((2, 1))
+    model = SparseBayesClassifier(fit_intercept=fit_intercept).fit(Z, [0, 1])
+    assert_array_equal(model.decision_function(Z), 0.0)
+    assert_array_equal(model.predict(Z), model.predict_proba(Z).argmax(axis=1))
+    assert_array_equal(model.predict(Z), model.predict_distribution(Z).mode)
 
 
 @EACH

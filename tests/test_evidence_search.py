@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsebayes import RVC, RVR, EvidenceSearch, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, mixtures, sinc, sparse_linear
 from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.metrics import log_predictive_density
 
 SINC = sinc(100, noise=0.1, random_state=0)
@@ -67,6 +68,7 @@ def test_the_best_of_plain_fits(search):
         assert_array_equal(got, want)
     assert search.score(SINC.X, SINC.y) == best.score(SINC.X, SINC.y)
     assert_array_equal(search.predict_distribution(SINC.X).std, best.predict(SINC.X, True)[1])
+    assert_array_equal(search.sample_y(SINC.X, 3), best.sample_y(SINC.X, 3))
     assert is_regressor(search)
     assert not hasattr(search, "predict_proba")
     assert not hasattr(search, "classes_")
@@ -109,6 +111,7 @@ def test_classes():
     best = RVC(**search.best_params_).fit(CLASSES.X, labels)
     assert search.best_params_ == {"gamma": 4.0}
     assert is_classifier(search)
+    assert not hasattr(search, "sample_y")
     assert search.classes_.tolist() == ["no", "yes"]
     for name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
         assert_array_equal(getattr(search, name)(CLASSES.X), getattr(best, name)(CLASSES.X))
@@ -148,6 +151,22 @@ def test_pipelines():
         {"pca__n_components": [1, 2]},
     ).fit(data.X, data.y)
     assert few.n_features_in_ == 10
+
+
+def test_options_of_distributions_and_draws_reach_the_last_step():
+    model = make_pipeline(StandardScaler(), RVR())
+    search = EvidenceSearch(model, {"rvr__gamma": [1.0, 4.0]}).fit(SINC.X, SINC.y)
+    far = SINC.X + 30
+    for options in ({"augment": True}, {"marginalize": True}):
+        mean, std = search.predict(far, return_std=True, **options)
+        found = search.predict_distribution(far, **options)
+        assert_allclose(found.mean, mean)
+        assert_allclose(found.std, std)
+    last, scaled = search.best_estimator_[-1], search.best_estimator_[0].transform(far)
+    assert_array_equal(
+        search.sample_y(far, 2, random_state=5, noise=True),
+        last.sample_y(scaled, 2, random_state=5, noise=True),
+    )
 
 
 def test_what_search_does_not_change():
@@ -261,6 +280,19 @@ def test_a_collapsed_model_does_not_win(penalty):
     assert "collapsed" in search.results_["message"][2]
 
 
+def test_copies_of_rows_hide_no_collapse():
+    """As many kernels as rows fit them exactly, however often each is counted."""
+    grid = {"gamma": [0.1, 31.6]}
+    twice = np.repeat(np.arange(len(SINC.y)), 2)
+    found = [
+        EvidenceSearch(RVR(), grid).fit(SINC.X, SINC.y, sample_weight=np.full(len(SINC.y), 1.5)),
+        EvidenceSearch(RVR(), grid).fit(SINC.X[twice], SINC.y[twice]),
+    ]
+    for search in found:
+        assert search.results_["status"].tolist() == ["CONVERGED", "COLLAPSED"]
+        assert search.best_params_ == {"gamma": 0.1}
+
+
 def test_if_all_collapsed_it_is_said():
     search = EvidenceSearch(RVR(), {"gamma": [31.6, 100.0]})
     with pytest.warns(ConvergenceWarning) as told:
@@ -308,6 +340,8 @@ def test_if_none_can_be_fitted_it_is_an_error():
     [
         (RVR(), {"fit_intercept": [True, False]}, "flat prior, whose evidence depends on the unit"),
         (RVC(), {"class_weight": [None, "balanced"]}, "class_weight=None and .*'balanced'"),
+        (RVR(), {"likelihood": ["gaussian", "poisson"]}, "'gaussian' and .*'poisson'.* density"),
+        (RVR(), {"likelihood": [Gaussian(0.1), Poisson()]}, "unit of its latent function"),
         (RVR(), {"prior": ["flat", "bic"], "gamma": [1.0]}, "prior='flat' and prior='bic'"),
         (RVR(), [{"gamma": [1.0]}, {"gamma": [1.0], "prior": [2.0]}], "differ only in"),
         (RVR(), {"noise_prior": [None, (1.0, 1.0)]}, r"noise_prior=\(1.0, 1.0\)"),
@@ -318,6 +352,12 @@ def test_if_none_can_be_fitted_it_is_an_error():
 def test_candidates_that_evidence_cannot_compare(model, grid, message):
     with pytest.raises(ValueError, match=message):
         EvidenceSearch(model, grid).fit(SINC.X, SINC.y)
+
+
+def test_parameters_of_a_likelihood_are_compared():
+    grid = {"likelihood": [Gaussian(0.01), Gaussian(1.0), "gaussian"]}
+    search = EvidenceSearch(RVR(gamma=0.1), grid).fit(SINC.X, SINC.y)
+    assert search.results_["rank"][1] == 3  # ten times the noise
 
 
 def test_a_prior_for_each_dictionary():

@@ -85,6 +85,18 @@ def test_two_classes_sum_to_one_and_are_monotone():
         assert np.abs(np.diff(path, 2)).max() < 1e-5
 
 
+def test_the_sign_of_the_mean_says_which_class_is_more_probable():
+    v = np.concatenate([[0.0], np.logspace(-12, 6, 500)])
+    for mean in (0.0, -0.0):
+        assert_array_equal(log_mean_sigmoid(np.full(v.size, mean), v), -np.log(2.0))
+    for mean in (1e-300, 1e-17, 1e-15):
+        for sign, larger in ((1, 1), (-1, 0)):
+            found = log_mean_sigmoid(np.full(v.size, sign * mean), v)
+            assert_array_equal(found.argmax(axis=1), larger)
+            assert_array_equal(np.exp(found).argmax(axis=1), larger)
+            assert_allclose(found, -np.log(2.0), rtol=2e-14)
+
+
 def test_two_classes_far_out():
     m = np.array([-1e300, 1e300, -1e6, 1e6, 0.0, 5.0])
     v = np.array([1.0, 1e6, 1e6, 0.0, 1e300, 1e-300])
@@ -409,6 +421,17 @@ def test_counts_far_out():
             assert not np.isnan(forecast.cdf(k)).any()
         assert not np.isnan(forecast.sample(5, random_state=0)).any()
     assert_allclose(forecast.cdf(0.0)[0], 1.0)
+
+
+def test_counts_of_another_number():
+    forecast = Counts(np.zeros(3), np.ones(3))
+    for wrong in ([1, 2], np.ones((3, 2))):
+        for method in (forecast.logpmf, forecast.pmf, forecast.cdf, forecast.ppf):
+            with pytest.raises(ValueError, match=r"of shape \(3,\), one for each row, got"):
+                method(np.asarray(wrong) / 2)
+    assert forecast.logpmf(np.ones((4, 1))).shape == (4, 3)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 'most'"):
+        forecast.interval("most")
 
 
 def test_counts_draws():

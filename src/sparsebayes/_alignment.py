@@ -11,7 +11,7 @@ __all__ = ["aligned", "aligned_chances", "checked_level"]
 
 
 def aligned(values: ArrayLike, mean: FloatArray) -> FloatArray:
-    """Values as an array, refused where broadcasting would cross rows with rows.
+    """Values as an array, refused where they are of another number or would cross rows with rows.
 
     Parameters
     ----------
@@ -33,10 +33,15 @@ def aligned(values: ArrayLike, mean: FloatArray) -> FloatArray:
     """
     array = np.asarray(values, dtype=float)
     rows = len(mean)
-    if mean.ndim == 2 and array.shape == (rows,) and rows != mean.shape[1]:
+    try:
+        np.broadcast_shapes(array.shape, mean.shape)
+        fits = mean.ndim == 1 or array.shape != (rows,) or rows == mean.shape[1]
+    except ValueError:
+        fits = False
+    if not fits:
+        of = "row" if mean.ndim == 1 else "row and target"
         raise ValueError(
-            f"expected values of shape {mean.shape}, one for each row and target, "
-            f"got {array.shape}."
+            f"expected values of shape {mean.shape}, one for each {of}, got {array.shape}."
         )
     return array
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._pipelines import last_step
+from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.problem import Status
 
 __all__ = [
@@ -29,6 +30,8 @@ _LONGEST = 100  # characters that describe a candidate in a message
 _REASONS = {
     "fit_intercept": "an intercept has a flat prior, whose evidence depends on the unit of y",
     "class_weight": "it changes how often samples count, so the data are not the same",
+    "likelihood": "that of one may be a density of y and that of another a probability, and an "
+    "intercept is flat in the unit of its latent function",
 }
 
 
@@ -70,10 +73,15 @@ def check_comparable(models: list[Any], candidates: list[Mapping[str, Any]]) -> 
     """
     last = [last_step(model) for model in models]
     for name, reason in _REASONS.items():
-        values = list(dict.fromkeys(repr(getattr(step, name, None)) for step in last))
+        values: dict[Any, str] = {}
+        for step in last:
+            value = getattr(step, name, None)
+            kind = _kind(value) if name == "likelihood" else repr(value)
+            values.setdefault(kind, repr(value))
         if len(values) > 1:
+            one, other, *_ = values.values()
             raise ValueError(
-                f"candidates with {name}={values[0]} and {name}={values[1]} cannot be compared by "
+                f"candidates with {name}={one} and {name}={other} cannot be compared by "
                 f"their evidence: {reason}. Compare them by held-out data."
             )
     priors: dict[Any, str] = {}
@@ -93,6 +101,12 @@ def check_comparable(models: list[Any], candidates: list[Mapping[str, Any]]) -> 
                 "Compare them by held-out data: GridSearchCV with "
                 "scoring=sparsebayes.metrics.log_predictive_density."
             )
+
+
+def _kind(likelihood: Any) -> Any:
+    # Likelihoods that differ in their parameters alone have the same targets and the same unit.
+    named = {"gaussian": Gaussian, "poisson": Poisson}
+    return named.get(likelihood) if isinstance(likelihood, str) else type(likelihood)
 
 
 def _identity(value: Any) -> Any:

@@ -27,8 +27,8 @@ _NUMBERS = ("bool", "float16", "float32", "float64") + tuple(
 def present(y: Any) -> Any:
     """Labels without gaps: a column of pandas that can mark gaps becomes an array of its type.
 
-    scikit-learn would make floats of nullable integers and booleans, and cannot compare
-    ``pandas.NA``.
+    scikit-learn would make floats of nullable integers and booleans, takes dates that are missing
+    for a class, and cannot compare None or ``pandas.NA``.
 
     Parameters
     ----------
@@ -38,7 +38,8 @@ def present(y: Any) -> Any:
     Returns
     -------
     object
-        The labels; a ValueError where some are missing. What is no column is returned as it is.
+        The labels; a ValueError where some are missing. What is no column is returned as it is,
+        and numbers that are NaN are left to scikit-learn.
 
     Examples
     --------
@@ -47,6 +48,7 @@ def present(y: Any) -> Any:
     array([ True, False])
     """
     if not (hasattr(y, "isna") and hasattr(y, "to_numpy") and getattr(y, "ndim", 0) == 1):
+        _refuse_gaps(y)
         return y
     missing = int(np.asarray(y.isna()).sum())
     if missing:
@@ -57,8 +59,30 @@ def present(y: Any) -> Any:
     return y.to_numpy(dtype=kind) if kind is not None and kind.kind in "biuf" else y
 
 
+def _refuse_gaps(y: Any) -> None:
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # lists of several lengths, of which scikit-learn says so
+        return
+    if labels.ndim == 0 or labels.dtype.kind not in "OmM":
+        return
+    for row, label in enumerate(labels.ravel()):
+        if label is None or _unlike_itself(label):
+            raise ValueError(
+                f"Input y contains NaN or None: row {row} has no label but {label}; leave such "
+                "rows out."
+            )
+
+
+def _unlike_itself(label: Any) -> bool:
+    try:
+        return bool(label != label)
+    except TypeError:  # pandas' NA is neither equal nor unequal to anything
+        return True
+
+
 def plain(y: Any) -> NDArray[Any]:
-    """Labels as an array: objects that are all numbers of one type, or booleans, become these.
+    """Labels as an array: objects that are all numbers, or all booleans, become these.
 
     Parameters
     ----------
@@ -75,13 +99,22 @@ def plain(y: Any) -> NDArray[Any]:
     >>> import numpy as np
     >>> plain(np.array([2, 1, 2], dtype=object))
     array([2, 1, 2])
+    >>> plain(np.array([2, 1.0, 2], dtype=object))
+    array([2., 1., 2.])
     """
     labels = np.asarray(y)
-    if labels.dtype == object and len(kinds := {type(label) for label in labels}) == 1:
-        kind = kinds.pop()
-        if issubclass(kind, bool | int | float | np.bool_ | np.integer | np.floating):
-            with contextlib.suppress(OverflowError):
-                return labels.astype(kind)
+    if labels.dtype != object:
+        return labels
+    kinds = {type(label) for label in labels}
+    numbers = all(issubclass(kind, int | float | np.integer | np.floating) for kind in kinds)
+    if len(kinds) == 1 and (numbers or kinds == {np.bool_}):
+        with contextlib.suppress(OverflowError):
+            return labels.astype(kinds.pop())
+    elif kinds and numbers and bool not in kinds:
+        with contextlib.suppress(OverflowError):
+            found = labels.astype(np.result_type(*kinds))
+            if (found == labels).all():  # as large integers among floats are not
+                return found
     return labels
 
 
@@ -108,11 +141,16 @@ def separated(y: NDArray[Any]) -> tuple[NDArray[Any], IndexArray]:
     """
     try:
         classes, codes = np.unique(y, return_inverse=True)
+        if y.dtype == object:
+            known = len(set(classes))  # no lists: these would be several labels of a row
+            # Of two sets neither need be the smaller one, which np.unique does not mind.
+            if known < classes.size or not (classes[:-1] < classes[1:]).all():
+                raise TypeError
     except TypeError:
         kinds = sorted({type(label).__name__ for label in y})
         raise ValueError(
             f"y holds labels that cannot be sorted, of the types {', '.join(kinds)}: give labels "
-            "of one type."
+            "of one type, such as text or integers."
         ) from None
     if classes.size < 2:
         raise ValueError(

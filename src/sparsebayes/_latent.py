@@ -31,9 +31,17 @@ from sparsebayes.solvers.expansion import Point
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
 
-__all__ = ["Inference", "candidates", "holding", "infer", "learning_prior", "posterior_of"]
+__all__ = [
+    "Inference",
+    "candidates",
+    "count_norms",
+    "holding",
+    "infer",
+    "learning_prior",
+    "posterior_of",
+]
 
-_SMALLEST_NORM = 1e-140  # its square is not yet lost
+_SMALLEST_NORM, _LARGEST_NORM = 1e-140, 1e150  # whose squares are not yet lost
 
 
 @dataclass(frozen=True)
@@ -193,14 +201,35 @@ def learning_prior(prior: Any, atoms: Atoms) -> Any:
 
 def candidates(design: Design, dictionary: Any, weights: FloatArray | None, center: bool) -> int:
     """Number of atoms that are not constant; all of them count in a kernel machine."""
-    if is_kernel_machine(dictionary):
-        return design.shape[1]
-    norms = design.moments(weights, center).norm
-    if norms[norms > 0].min(initial=1.0) < _SMALLEST_NORM:
-        raise ValueError(
-            "the atoms have values whose squares leave the range of float64: give X in other units."
-        )
-    return int(np.count_nonzero(norms))
+    kernels = is_kernel_machine(dictionary)
+    count = count_norms(design.moments(weights, center).norm, kernels)
+    return design.shape[1] if kernels else count
+
+
+def count_norms(norms: FloatArray, kernels: bool = False) -> int:
+    """Number of atoms that are not constant.
+
+    Parameters
+    ----------
+    norms : ndarray of shape (M,)
+        Norms of the atoms; zero where they are constant.
+    kernels : bool, default=False
+        Whether they are those of a kernel machine, some of which may be far from all data.
+
+    Returns
+    -------
+    int
+        How many; an error where squares of their values leave the range of float64.
+    """
+    present = norms[norms != 0]
+    if present.size:
+        least = present.max() if kernels else present.min()  # one that is near some data will do
+        if not (least >= _SMALLEST_NORM and present.max() <= _LARGEST_NORM):
+            raise ValueError(
+                "the atoms have values whose squares leave the range of float64: give X in other "
+                "units."
+            )
+    return int(present.size)
 
 
 def posterior_of(state: State, quad: LatentColumns, atoms: Atoms) -> LatentPosterior:

@@ -24,26 +24,24 @@ from sparsebayes._journey import (
     Sampling,
     sampling,
 )
-from sparsebayes._latent import Inference, holding, posterior_of
+from sparsebayes._latent import Inference, count_norms, holding, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
-from sparsebayes.design import norm_unless_constant
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Start
 from sparsebayes.latent_quadratic import LatentColumns
-from sparsebayes.likelihoods import Gaussian, Likelihood
+from sparsebayes.likelihoods import Likelihood
 from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows
-from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.gaussian import Sizes, norms_of, sample_means
 from sparsebayes.rows.kept import kept, sampled, transformed
 from sparsebayes.rows.kinds import ByKind, by_kind
-from sparsebayes.rows.latent import Functions, Screens
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
@@ -207,15 +205,9 @@ class _Fit:
     def _candidates(self, indices: IndexArray) -> int:
         """Number of atoms that are not constant; one pass over the rows."""
         few = self.latent.restrict(indices)
-        nothing = Functions.of(_NONE, np.empty(0), np.zeros(1))
-        sums = few.rows.fold(
-            Screens(few.atoms, few.reference, Gaussian(1.0), nothing, _NONE, pairs=False)
-        )
-        first, second, reference = sums.first[0], sums.second[0], few.reference
-        mean = reference + first / self.weight
-        centered = second - first**2 / self.weight if few.center else second
-        squares = centered + self.weight * mean**2
-        return int(np.count_nonzero(norm_unless_constant(centered, squares, self.weight)))
+        sums = few.rows.fold(Sizes(few.atoms, few.reference))
+        _, norm, lost = norms_of(sums, few.reference, few.center)
+        return count_norms(norm + lost)
 
     def run(
         self,
@@ -282,6 +274,8 @@ class _Fit:
         latent = self.latent.restrict(indices).take(
             self._some(fraction), self.journey.budget.memory
         )
+        # Kernels are not counted before; of all others this was checked on all rows.
+        count_norms(latent.design.moments(latent.weights, latent.center).norm, kernels=True)
         solution, quad = solve(latent, self.hyperprior, None)
         state = solution.state
         assert isinstance(state, State)

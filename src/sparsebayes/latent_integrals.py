@@ -106,7 +106,9 @@ def log_mean_sigmoid(mean: FloatArray, variance: FloatArray) -> FloatArray:
     if beyond.any():
         log_p[beyond] = np.log1p(-np.exp(log_p[beyond]))
     smaller = np.where(direct, log_p, m + 0.5 * variance + log_p)
-    smaller = np.minimum(smaller, -np.log(2.0))
+    # The sign of the mean says which is the larger one, however the integral was rounded.
+    even = -np.log(2.0)
+    smaller = np.where(mean == 0, even, np.minimum(smaller, np.nextafter(even, -1.0)))
     larger = np.log1p(-np.exp(smaller))
     negative = mean < 0
     return np.stack(

@@ -67,8 +67,9 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
         One of this package, or a pipeline that ends with one.
     param_grid : dict or list of dict
         Values of parameters to try, as for ``GridSearchCV``: all combinations of a dict, and those
-        of each dict of a list. Candidates may differ neither in ``fit_intercept`` nor in
-        ``class_weight``, and not in their prior alone: their evidences are not comparable.
+        of each dict of a list. Candidates may differ neither in ``fit_intercept``, in
+        ``class_weight`` nor in the kind of their ``likelihood``, and not in their prior alone:
+        their evidences are not comparable.
     penalty : float, default=1.0
         What a degree of freedom costs in the score, in nats; 0 compares the evidence alone.
     n_jobs : int or None, default=None
@@ -369,23 +370,47 @@ class EvidenceSearch(MetaEstimatorMixin, BaseEstimator):
         return np.asarray(self.best_estimator_.decision_function(X, **options))
 
     @_delegated("predict_distribution", beyond_pipelines=True)
-    def predict_distribution(self, X: Any) -> Any:
+    def predict_distribution(self, X: Any, **options: Any) -> Any:
         """Predict the distribution of the target by the best estimator, through its pipeline.
 
         Parameters
         ----------
         X : array-like or scipy.sparse matrix of shape (n_samples, n_features)
             Inputs.
+        **options
+            Such as ``augment=True`` or ``marginalize=True``. Training data that ``augment`` is
+            given again must have passed the steps before the last.
 
         Returns
         -------
-        Normal, Counts or Categorical
+        Normal, Counts, Mixture or Categorical
             As of the last step.
         """
         check_is_fitted(self)
-        return last_step(self.best_estimator_).predict_distribution(
-            through(self.best_estimator_, X)
-        )
+        last = last_step(self.best_estimator_)
+        return last.predict_distribution(through(self.best_estimator_, X), **options)
+
+    @_delegated("sample_y", beyond_pipelines=True)
+    def sample_y(self, X: Any, n_samples: int = 1, **options: Any) -> NDArray[np.float64]:
+        """Draw functions from the posterior of the best estimator, through its pipeline.
+
+        Parameters
+        ----------
+        X : array-like or scipy.sparse matrix of shape (n_rows, n_features)
+            Inputs.
+        n_samples : int, default=1
+            Number of functions.
+        **options
+            Such as ``random_state=1`` or ``noise=True``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
+            As of the last step.
+        """
+        check_is_fitted(self)
+        last = last_step(self.best_estimator_)
+        return np.asarray(last.sample_y(through(self.best_estimator_, X), n_samples, **options))
 
 
 def _failure(outcomes: list[Outcome]) -> Exception:

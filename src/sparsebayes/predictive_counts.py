@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from sparsebayes import count_integrals
+from sparsebayes._alignment import aligned, aligned_chances, checked_level
 
 FloatArray = NDArray[np.float64]
 
@@ -76,9 +77,8 @@ class Counts:
         low, high : ndarray of shape (n,)
             Ends of the interval, which are in it.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-        return self.ppf(0.5 - 0.5 * level), self.ppf(0.5 + 0.5 * level)
+        half = 0.5 * checked_level(level)
+        return self.ppf(0.5 - half), self.ppf(0.5 + half)
 
     def logpmf(self, y: ArrayLike) -> FloatArray:
         """Log probability of ``y``.
@@ -145,10 +145,7 @@ class Counts:
         ndarray
             Counts; infinity for a probability of one.
         """
-        chances = np.asarray(probability, dtype=float)
-        if not ((chances >= 0) & (chances <= 1)).all():
-            raise ValueError("probability must lie between 0 and 1.")
-        return self._each(chances, _ppf)
+        return self._each(aligned_chances(probability, self.log_rate), _ppf)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Draw counts, independently for each row.
@@ -181,7 +178,7 @@ class Counts:
     ) -> FloatArray:
         """Apply a function of flat arrays to values that broadcast against the rows."""
         given, mean, std = np.broadcast_arrays(
-            np.asarray(values, dtype=float), self.log_rate, self.log_rate_std
+            aligned(values, self.log_rate), self.log_rate, self.log_rate_std
         )
         return function(given.ravel(), mean.ravel(), std.ravel()).reshape(given.shape)
 

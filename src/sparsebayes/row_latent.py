@@ -425,7 +425,8 @@ class RowLatentQuadratic(LatentColumns):
         d = shift[:, None, None]
         about = squares - d * (2.0 * cross - d * C)
         left = np.einsum("akk->ak", about)
-        raw = own + reference * (2.0 * np.einsum("akk->ak", cross) + reference * C.diagonal())
+        with np.errstate(over="ignore"):  # infinite for a large constant, which is told by that
+            raw = own + reference * (2.0 * np.einsum("akk->ak", cross) + reference * C.diagonal())
         constant = (left <= _CONSTANT * n * raw).all(axis=1) & center
         lossy = ((left < _CANCELLATION * own) & ~constant[:, None]).any() and center
         off = cross - d * C

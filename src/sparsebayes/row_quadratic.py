@@ -1,16 +1,20 @@
 """The quadratic of Gaussian noise on rows that are kept elsewhere: sums over them, and no more."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.design import Moments, norm_unless_constant
+from sparsebayes.design import Moments
 from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import OutOfRange
+from sparsebayes.dictionaries.kernels import KernelAtoms
+from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.quadratic import CenteredQuadratic, Targets
 from sparsebayes.rows.blocks import Rows
-from sparsebayes.rows.gaussian import Grams, Products, ProductSums
+from sparsebayes.rows.gaussian import Grams, Products, ProductSums, norms_of
 from sparsebayes.rows.span import Span
 
 FloatArray = NDArray[np.float64]
@@ -98,17 +102,20 @@ class RowQuadratic(CenteredQuadratic):
         every = np.arange(self.span.rank)
         few = self.rows.fold(Products(self.span.few, self.span.reference, every))
         self._few = few.columns
-        return self.span.products(few, chosen)
+        return replace(self.span.products(few, chosen), faint=np.zeros((2, self.atoms.size)))
 
     def _moments(self, sums: ProductSums) -> tuple[Moments, bool]:
         """Means and norms of atoms, and whether a bad reference has cost them digits."""
+        mean, norm, lost = norms_of(sums, self.reference, self.center)
+        gone = lost > 0
+        if gone.any() and (not norm.any() or not _may_vanish(self.atoms)[gone].all()):
+            raise OutOfRange(
+                f"the atoms have values of size {lost[gone].min():.0e}, whose squares leave the "
+                "range of float64: give X in other units."
+            )
         if not self.center:
-            return Moments(np.zeros(len(sums.second)), np.sqrt(sums.second)), False
-        shift = sums.first / sums.total
-        mean = self.reference + shift
-        centered = sums.second - sums.total * shift**2
-        squares = centered + sums.total * mean**2
-        norm = norm_unless_constant(centered, squares, sums.total)
+            return Moments(mean, norm), False
+        centered = sums.second - sums.total * (sums.first / sums.total) ** 2
         lossy = (centered < _CANCELLATION * sums.second) & (norm > 0)
         return Moments(mean, norm), bool(lossy.any())
 
@@ -139,3 +146,12 @@ class RowQuadratic(CenteredQuadratic):
         G *= inverse
         G *= inverse[:, None]
         return G
+
+
+def _may_vanish(atoms: Atoms) -> NDArray[np.bool_]:
+    """Which atoms may be too small to count for anything: kernels, far from all rows."""
+    found = np.full(atoms.size, isinstance(atoms, KernelAtoms))
+    if isinstance(atoms, UnionAtoms):
+        for part, columns in zip(atoms.parts, atoms.columns, strict=True):
+            found[columns] = _may_vanish(part)
+    return found

@@ -102,7 +102,7 @@ class Forecasting(Fitting):
         if isinstance(self.posterior_, LatentPosterior):
             if return_cov:
                 raise ValueError(
-                    f"return_cov is not available for likelihood={self.likelihood!r}: use "
+                    f"return_cov is not available for likelihood={self.likelihood_!r}: use "
                     "return_std, or the covariance of draws of sample_y."
                 )
             latent, covariance = self.posterior_.spread(X)

@@ -20,7 +20,7 @@ from sparsebayes.progress import Watch
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.dask_rows import is_dask, open_dask
 from sparsebayes.rows.local import LocalRows, cores
-from sparsebayes.rows.sources import is_streamed, open_source
+from sparsebayes.rows.sources import check_names, is_streamed, open_source
 from sparsebayes.rows.summary import Summary
 
 FloatArray = NDArray[np.float64]
@@ -135,6 +135,7 @@ def open_rows(
     (1, None)
     """
     if is_dask(X):
+        check_names(getattr(X, "columns", ()))
         scattered = open_dask(X, y, sample_weight, numeric_y=numeric_y)
         return scattered, scattered.feature_names
     source = open_source(X, y, sample_weight, numeric_y=numeric_y)

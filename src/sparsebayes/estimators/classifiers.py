@@ -62,8 +62,9 @@ class _Classifier(ClassifierMixin, Streaming):
             return self._fit_rows(X, y, sample_weight)
         dictionary, X, y = self._checked_pair(X, present(y))
         labels = plain(y)
-        check_classification_targets(labels)
         classes, codes = separated(labels)
+        # scikit-learn knows of few types which can be sorted; floats it may find continuous.
+        check_classification_targets(labels if labels.dtype.kind == "f" else codes)
         weights = self._weights(classes, codes, sample_weight)
         likelihood, shared = self._kind(classes)
         result = self._infer(X, codes.astype(np.float64), weights, dictionary, likelihood, shared)

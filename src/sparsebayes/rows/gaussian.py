@@ -6,14 +6,15 @@ means, norms and products, and none of them is a difference of large numbers.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.design import norm_unless_constant
 from sparsebayes.dictionaries import Atoms
-from sparsebayes.dictionaries._protocol import is_sparse
-from sparsebayes.rows.blocks import Block, Sums
+from sparsebayes.dictionaries._protocol import OutOfRange, is_sparse
+from sparsebayes.rows.blocks import Block, Sums, weighted_rows
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -22,14 +23,74 @@ __all__ = [
     "TILE_CELLS",
     "GramSums",
     "Grams",
+    "Norms",
     "ProductSums",
     "Products",
+    "SizeSums",
+    "Sizes",
+    "norms_of",
     "sample_means",
     "shifted_tiles",
 ]
 
 TILE_CELLS = 2**19
 """Values of atoms that are held at a time, by each thread: four megabytes."""
+
+_TINY = float(np.finfo(float).tiny)  # sums of squares below it have lost digits, or all of them
+_CONSTANT = 8 * float(np.finfo(float).eps)  # as `design.norm_unless_constant` has it
+# Sums of values whose squares overflow are infinite or NaN: `norms_of` tells the user.
+_quietly = np.errstate(over="ignore", invalid="ignore")
+
+
+@dataclass(frozen=True)
+class SizeSums(Sums):
+    """How large atoms are; weights and phi as in `ProductSums`."""
+
+    largest = ("faint",)
+
+    total: float  # of weights
+    first: FloatArray  # (M,) of phi
+    second: FloatArray  # (M,) of phi^2
+    faint: FloatArray  # (2, M) largest phi and -phi of blocks in which squares vanish
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The statistic of means and norms alone.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        The atoms, M.
+    reference : ndarray of shape (M,)
+        What is subtracted from them.
+    """
+
+    atoms: Atoms
+    reference: FloatArray
+
+    @_quietly
+    def __call__(self, block: Block) -> SizeSums:
+        """Sum over the rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows.
+
+        Returns
+        -------
+        SizeSums
+            The sums.
+        """
+        ones = np.ones(block.n) if block.weights is None else block.weights
+        first, second = np.zeros(self.atoms.size), np.zeros(self.atoms.size)
+        for rows, phi in shifted_tiles(self.atoms, self.reference, block):
+            first += ones[rows] @ phi
+            np.square(phi, out=phi)
+            second += ones[rows] @ phi
+        faint = _faint(self.atoms, self.reference, block, second)
+        return SizeSums(float(ones.sum()), first, second, faint)
 
 
 @dataclass(frozen=True)
@@ -39,6 +100,8 @@ class ProductSums(Sums):
     Weights of rows are in all of them; phi stands for an atom less its reference.
     """
 
+    largest = ("faint",)
+
     total: float  # of weights
     t: FloatArray  # (T,) of targets
     tt: FloatArray  # (T,) of their squares
@@ -46,6 +109,7 @@ class ProductSums(Sums):
     second: FloatArray  # (M,) of phi^2
     drawn: FloatArray  # (T, M) of t phi
     columns: FloatArray  # (k, M) of phi_a phi
+    faint: FloatArray  # (2, M) largest phi and -phi of blocks in which squares vanish
 
 
 @dataclass(frozen=True)
@@ -69,6 +133,7 @@ class Products:
     chosen: IndexArray
     alone: bool = False
 
+    @_quietly
     def __call__(self, block: Block) -> ProductSums:
         """Sum over the rows of a block.
 
@@ -114,16 +179,26 @@ class Products:
         if self.alone:
             none = np.zeros(M)
             return ProductSums(
-                0.0, np.zeros(T), np.zeros(T), none, none, np.zeros((T, M)), products
+                0.0,
+                np.zeros(T),
+                np.zeros(T),
+                none,
+                none,
+                np.zeros((T, M)),
+                products,
+                np.zeros((2, M)),
             )
+        if every:
+            second = gram.diagonal().copy()
         return ProductSums(
             float(ones.sum()),
             weighted.sum(axis=0),
             np.einsum("nt,nt->t", weighted, block.y),
             products[0],
-            gram.diagonal().copy() if every else second,
+            second,
             products[1:first],
             gram if every else products[first:],
+            _faint(self.atoms, self.reference, block, second),
         )
 
 
@@ -176,6 +251,73 @@ class Grams:
         return GramSums(float(ones.sum()), first, gram)
 
 
+def _faint(atoms: Atoms, reference: FloatArray, block: Block, second: FloatArray) -> FloatArray:
+    """Largest phi and -phi of atoms whose squares vanish in a block; of no other atom."""
+    found = np.full((2, atoms.size), -np.inf)
+    few = np.flatnonzero(second < _TINY)
+    if few.size:
+        for _, phi in shifted_tiles(atoms.restrict(few), reference[few], weighted_rows(block)):
+            ends = np.stack([phi.max(axis=0), -phi.min(axis=0)])
+            found[:, few] = np.maximum(found[:, few], ends)
+    return found
+
+
+class Norms(NamedTuple):
+    """Means and norms of atoms, found as sums over rows."""
+
+    mean: FloatArray  # (M,) zero where atoms are not centered
+    norm: FloatArray  # (M,) zero where an atom is constant
+    lost: FloatArray  # (M,) range of values where all squares vanish; zero for all other atoms
+
+
+def norms_of(sums: ProductSums | SizeSums, reference: FloatArray, center: bool) -> Norms:
+    """Means and norms of atoms.
+
+    Parameters
+    ----------
+    sums : ProductSums or SizeSums
+        Sums of the atoms, less their reference.
+    reference : ndarray of shape (M,)
+        The reference; not used where atoms are not centered.
+    center : bool
+        Whether norms are about the mean.
+
+    Returns
+    -------
+    Norms
+        An `OutOfRange` is raised where squares overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsebayes.dictionaries import Linear
+    >>> X = np.array([[1.0, 0.0, 0.0], [1.0, 2.0, 4e-200]])
+    >>> atoms, about = Linear().bind(X), np.zeros(3)
+    >>> sums = Sizes(atoms, about)(Block(X, np.empty(2), None, 0, "all"))
+    >>> found = norms_of(sums, about, center=True)
+    >>> found.norm.round(3), found.lost
+    (array([0.   , 1.414, 0.   ]), array([0.e+000, 0.e+000, 4.e-200]))
+    """
+    total, squares = sums.total, sums.second
+    shift = sums.first / total
+    mean = reference + shift if center else np.zeros(len(squares))
+    if not (np.isfinite(squares) & np.isfinite(mean)).all():
+        raise OutOfRange(
+            "the atoms have values whose squares leave the range of float64: give X in other units."
+        )
+    high, low = sums.faint
+    extent = high + low if center else np.maximum(high, low)
+    vanish = (squares < _TINY) & (extent > _CONSTANT * total**0.5 * np.abs(mean))
+    lost = np.where(vanish, extent, 0.0)
+    if not center:
+        return Norms(mean, np.sqrt(squares), lost)
+    # A mean beyond one counts in a unit of its own, for the square of it may overflow.
+    unit = np.ldexp(1.0, np.maximum(np.frexp(mean)[1] - 1, 0))
+    centered = (squares - total * shift**2) / unit / unit
+    norm = norm_unless_constant(centered, centered + total * (mean / unit) ** 2, total) * unit
+    return Norms(mean, norm, lost)
+
+
 def shifted_tiles(
     atoms: Atoms, reference: FloatArray, block: Block, cells: int = TILE_CELLS
 ) -> Iterator[tuple[slice, FloatArray]]:
@@ -214,6 +356,7 @@ def shifted_tiles(
         yield rows, phi
 
 
+@_quietly
 def sample_means(atoms: Atoms, X: Any) -> FloatArray:
     """Means of atoms at some rows: a reference for sums over all of them.
 

@@ -1,6 +1,7 @@
 """From what users give to a source of rows."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from sparsebayes.rows.checking import column_names, numbers_of
 from sparsebayes.rows.chunks import Chunks, ChunkSource
 from sparsebayes.rows.parquet import Parquet, ParquetSource, are_paths, is_path
 
-__all__ = ["is_streamed", "open_source"]
+__all__ = ["check_names", "is_streamed", "open_source"]
 
 
 def is_streamed(X: Any) -> bool:
@@ -76,10 +77,45 @@ def open_source(
         for what, values in (("y", y), ("sample_weight", sample_weight)):
             if values is not None:
                 raise ValueError(f"{what} must be None where X is Chunks: they are in the chunks.")
-        return ChunkSource(X, numeric_y)
+        chunks = ChunkSource(X, numeric_y)
+        check_names(chunks.feature_names or ())
+        return chunks
     if isinstance(X, Parquet) or is_path(X) or are_paths(X):
         return _open_parquet(X, y, sample_weight, numeric_y)
     return _open_arrays(X, y, sample_weight, numeric_y)
+
+
+def check_names(names: Iterable[Any]) -> None:
+    """Refuse names of columns that predictions would refuse: they must tell columns apart.
+
+    Parameters
+    ----------
+    names : iterable
+        Names of all columns of a frame; none where X has no names.
+
+    Examples
+    --------
+    >>> check_names(["a", "b"])
+    >>> check_names(["a", "a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: X has several columns of the name 'a': give each a name of its own.
+    """
+    names = list(names)
+    texts = [name for name in names if isinstance(name, str)]
+    if not texts:  # as scikit-learn has it: only text is a name
+        return
+    if len(texts) < len(names):
+        other = next(name for name in names if not isinstance(name, str))
+        raise TypeError(
+            f"X has columns with names that are text, such as {texts[0]!r}, and others, such as "
+            f"{other!r}: make all of them text, as in X.columns = X.columns.astype(str)."
+        )
+    repeated = [name for name, count in Counter(texts).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"X has several columns of the name {repeated[0]!r}: give each a name of its own."
+        )
 
 
 def _open_parquet(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> ParquetSource:
@@ -105,6 +141,7 @@ def _open_parquet(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> Parque
 def _open_arrays(X: Any, y: Any, sample_weight: Any, numeric_y: bool) -> ArraySource:
     if X is None:
         raise ValueError("X is missing: give the inputs.")
+    check_names(getattr(X, "columns", ()))
     names = column_names(X)
     X = X.tocsr() if is_sparse(X) else _sliceable(X, "X")
     y = _sliceable(y, "y", labels=not numeric_y)
