@@ -11,6 +11,7 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "class_weights",
+    "first_missing",
     "labels_from_json",
     "labels_to_json",
     "plain",
@@ -66,12 +67,41 @@ def _refuse_gaps(y: Any) -> None:
         return
     if labels.ndim == 0 or labels.dtype.kind not in "OmM":
         return
-    for row, label in enumerate(labels.ravel()):
-        if label is None or _unlike_itself(label):
-            raise ValueError(
-                f"Input y contains NaN or None: row {row} has no label but {label}; leave such "
-                "rows out."
-            )
+    if (row := first_missing(labels)) is not None:
+        raise ValueError(
+            f"Input y contains NaN or None: row {row} has no label but {labels[row]}; leave such "
+            "rows out."
+        )
+
+
+def first_missing(labels: NDArray[Any]) -> int | None:
+    """Row of the first label that is None, NA or no finite number.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,) or (n, k)
+        Labels.
+
+    Returns
+    -------
+    int or None
+        None where all are present.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first_missing(np.array(["a", None])), first_missing(np.array([1.0, 2.0]))
+    (1, None)
+    """
+    flat = labels.reshape(len(labels), -1)
+    if labels.dtype.kind == "O":
+        gaps = (flat == None) | np.vectorize(_unlike_itself, otypes=[bool])(flat)  # noqa: E711
+    elif labels.dtype.kind in "fcmM":
+        gaps = ~np.isfinite(flat)
+    else:
+        return None
+    rows = np.flatnonzero(gaps.any(axis=1))
+    return int(rows[0]) if rows.size else None
 
 
 def _unlike_itself(label: Any) -> bool:

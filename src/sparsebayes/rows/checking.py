@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._labels import first_missing
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.rows.blocks import Block, ChunkError, FloatArray
 
@@ -185,7 +186,7 @@ class Checker:
             return numbers
         # Text of variable width is unknown to some functions of NumPy.
         labels: NDArray[Any] = y.astype(np.str_) if y.dtype.kind == "T" else y
-        if (gap := _first_missing(labels)) is not None:
+        if (gap := first_missing(labels)) is not None:
             raise refused(name, f"row {first + gap} has no label but {labels[gap]}")
         return labels
 
@@ -255,23 +256,3 @@ def _first_bad(X: Any) -> tuple[int, int]:
         return int(row), int(column)
     place = int(np.argmax(~np.isfinite(X.data)))
     return int(np.searchsorted(X.indptr, place, side="right")) - 1, int(X.indices[place])
-
-
-def _first_missing(labels: NDArray[Any]) -> int | None:
-    """Row of the first label that is None, NA or no finite number."""
-    flat = labels.reshape(len(labels), -1)
-    if labels.dtype.kind == "O":
-        gaps = (flat == None) | np.vectorize(_unlike_itself, otypes=[bool])(flat)  # noqa: E711
-    elif labels.dtype.kind in "fcmM":
-        gaps = ~np.isfinite(flat)
-    else:
-        return None
-    rows = np.flatnonzero(gaps.any(axis=1))
-    return int(rows[0]) if rows.size else None
-
-
-def _unlike_itself(label: Any) -> bool:
-    try:
-        return bool(label != label)
-    except TypeError:  # pandas' NA is neither equal nor unequal to anything
-        return True
