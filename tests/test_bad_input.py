@@ -1,9 +1,12 @@
 """Bad and extreme input: a right answer or a clear error, never NaN nor an endless loop."""
 
+import datetime
 import re
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes import RVC, RVR, SparseBayesRegressor
 from sparsebayes.dictionaries import Bias, Kernel, Linear, Union
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Status
@@ -166,6 +169,51 @@ def test_dates_are_no_targets(make):
     for y in (days, days - days[0]):
         with pytest.raises(ValueError, match="holds dates or times"):
             make().fit(X, y)
+        with pytest.raises(ValueError, match="holds dates or times"):
+            make().fit(X, np.array([*y, None], dtype=object)[:-1])
+
+
+DAYS = np.arange(30).astype("datetime64[D]")
+DATED = {
+    "dates": DAYS[:, None],
+    "spans": (DAYS - DAYS[0])[:, None],
+    "a list": [[day] for day in DAYS],
+    "objects": DAYS[:, None].astype(object),
+    "objects of NumPy": np.array([[day, 1.0] for day in [*DAYS, None]], dtype=object)[:-1],
+    "times": [[datetime.time(i % 24)] for i in range(30)],
+    "a column of pandas": pd.DataFrame({"a": np.arange(30.0), "b": DAYS}),
+    "with a time zone": pd.DataFrame({"a": pd.date_range("2020", periods=30, tz="UTC")}),
+    "objects of pandas": pd.DataFrame({"a": pd.Series(DAYS - DAYS[0]).astype(object), "b": 1.0}),
+    "a column of polars": pl.DataFrame({"a": np.arange(30.0), "b": list(DAYS.astype(object))}),
+}
+
+
+@pytest.mark.parametrize("X", DATED.values(), ids=DATED)
+@EACH
+def test_dates_are_no_inputs(make, X):
+    y = np.arange(30.0)
+    numbers = np.random.default_rng(0).normal(size=(30, np.shape(X)[1]))
+    model = make().fit(numbers, y)
+    for use in (lambda: make().fit(X, y), lambda: model.predict(X), lambda: model.score(X, y)):
+        with pytest.raises(ValueError, match="X must be numbers, but holds dates or times"):
+            use()
+
+
+def test_dates_are_no_inputs_of_classes_nor_of_frames_of_dask():
+    import dask.dataframe as dd
+
+    frame = DATED["a column of pandas"]
+    with pytest.raises(ValueError, match="X must be numbers, but holds dates or times"):
+        RVC().fit(frame, np.arange(30) % 2)
+    with pytest.raises(ValueError, match="X must be numbers, but holds dates or times"):
+        SparseBayesRegressor().partial_fit(frame, np.arange(30.0))
+    parts = dd.from_pandas(frame, npartitions=2)
+    targets = dd.from_pandas(pd.Series(np.arange(30.0)), npartitions=2)
+    with pytest.raises(ValueError, match="X must be numbers, but holds datetime64"):
+        SparseBayesRegressor().fit(parts, targets)
+    model = SparseBayesRegressor().fit(frame.assign(b=1.0), plain()[1])
+    with pytest.raises(ValueError, match="dates"):
+        model.predict(parts).compute()
 
 
 @EACH

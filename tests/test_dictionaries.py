@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as gp
 from sklearn.metrics import pairwise
 
+from sparsebayes import RVR
 from sparsebayes.dictionaries import (
     Atoms,
     Bias,
@@ -892,6 +893,26 @@ def test_bad_data():
         Kernel().bind(np.empty((0, 3)))
     with pytest.raises(ValueError, match="two-dimensional"):
         Kernel().bind(np.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize(
+    "kernel", ["rbf", "laplacian", "linear", "poly", "sigmoid", "cosine", "tps"]
+)
+def test_indices_of_64_bits_change_nothing(kernel, form, dtype):
+    wide = sp.coo_array(rows().astype(dtype))
+    wide.coords = tuple(index.astype(np.int64) for index in wide.coords)
+    wide = wide.asformat(form)
+    assert wide.row.dtype == np.int64 if form == "coo" else wide.indices.dtype == np.int64
+    y = np.arange(float(N))
+    model = RVR(kernel=kernel, gamma=0.5).fit(wide, y)
+    same = RVR(kernel=kernel, gamma=0.5).fit(sp.csr_matrix(rows().astype(dtype)), y)
+    assert_array_equal(model.relevance_, same.relevance_)
+    assert_array_equal(model.predict(wide), same.predict(sp.csr_matrix(wide)))
+    assert_array_equal(
+        model.predict(wide[:7] if form != "coo" else wide)[:7], same.predict(wide)[:7]
+    )
 
 
 @pytest.mark.parametrize("kernel", ["lspline", "chi2", "additive_chi2", gp.RBF()])

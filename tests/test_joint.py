@@ -456,3 +456,25 @@ def test_friedman_converges():
         model = RVR(solver=update).fit(train.X, train.y)
         assert model.converged_
         assert model.certificate_.max_gain < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["mackay", "em"])
+@pytest.mark.parametrize("prior", ["flat", "aic"])
+@pytest.mark.parametrize("value", [3.0, 0.0, 0.1, 1e-300])
+def test_constant_targets_need_no_atom(value, prior, solver):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    for y in (np.full(40, value), np.full((40, 2), value)):
+        model = RVR(solver=solver, prior=prior).fit(X, y)
+        assert model.relevance_.size == 0
+        assert np.allclose(model.predict(X), value, rtol=1e-15, atol=0)
+        assert model.solution_.status is Status.NOISE_FLOOR
+
+
+@BOTH
+def test_atoms_of_which_the_targets_hold_nothing_go(update):
+    """Where the targets have no part in an atom at all, MacKay's rule gives it a variance of 0."""
+    gram = Gram(np.eye(3), np.array([[3.0], [0.0], [0.0]]), tt=30.0, n=10.0, spread=1.0)
+    solution = joint.solve(Problem(gram, Flat(), noise_var=1.0), update=update)
+    assert solution.status is Status.CONVERGED
+    assert solution.state.active.tolist() == [0]

@@ -1,5 +1,6 @@
 """What all estimators do; they differ in their targets and in how the dictionary is spelled."""
 
+import datetime
 import sys
 import time
 import warnings
@@ -33,6 +34,14 @@ FloatArray = NDArray[np.float64]
 
 __all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "seeded"]
 
+_TEMPORAL = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+)
+
 
 class Fitting(BaseEstimator):
     """Checks of X, the call of a solver, what is kept of a fit, model files."""
@@ -59,6 +68,9 @@ class Fitting(BaseEstimator):
     def _checked_pair(self, X: Any, y: Any, **rules: Any) -> tuple[Any, Any, Any]:
         """Return the dictionary, X and y, as a fit may take them."""
         dictionary = self._dictionary()
+        _refuse_dates(X, "X")
+        if rules.get("y_numeric"):
+            _refuse_dates(y, "y")
         X, y = validate_data(
             self,
             X,
@@ -91,6 +103,7 @@ class Fitting(BaseEstimator):
                 "X must be an array here, or a collection of Dask: give the rows of files and of "
                 "chunks a piece at a time, as in predict(pandas.read_parquet(part)[names])."
             )
+        _refuse_dates(X, "X")
         return _canonical(
             validate_data(self, X, accept_sparse="csr", dtype=np.float64, order="C", reset=False)
         )
@@ -354,17 +367,48 @@ def seeded(random_state: Any) -> np.random.RandomState:
 
 def _numbers(y: Any) -> FloatArray:
     """Targets as finite floats: objects and text, which hold some, were not looked into before."""
-    if y.dtype.kind in "mM":
-        raise ValueError(
-            "y must be numbers, but holds dates or times: make numbers of them, such as days since "
-            "the first."
-        )
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"y must be numbers: {error}.") from None
     assert_all_finite(numbers, input_name="y")
     return numbers
+
+
+def _refuse_dates(values: Any, what: str) -> None:
+    """Refuse dates and times: as floats they are counts of a unit that nobody sees."""
+    if isinstance(values, list | tuple):
+        try:
+            values = np.asarray(values)
+        except (TypeError, ValueError):
+            return  # no array at all, for which there is a message
+    found = any(_is_temporal(dtype) for dtype in _dtypes(values))
+    if not found and any(getattr(dtype, "kind", "O") == "O" for dtype in _dtypes(values)):
+        objects = values.data if is_sparse(values) else np.asarray(values)
+        if objects.dtype.kind == "O":
+            # NaT, which does not equal itself, is a missing value.
+            found = any(isinstance(value, _TEMPORAL) and value == value for value in objects.flat)
+    if found:
+        raise ValueError(
+            f"{what} must be numbers, but holds dates or times: make numbers of them, such as days "
+            "since the first."
+        )
+
+
+def _dtypes(values: Any) -> list[Any]:
+    """Types of the columns of a frame, or the one of an array."""
+    columns = getattr(values, "dtypes", None)
+    if columns is not None:
+        return list(columns) if hasattr(columns, "__iter__") else [columns]
+    dtype = getattr(values, "dtype", None)
+    return [] if dtype is None else [dtype]
+
+
+def _is_temporal(dtype: Any) -> bool:
+    """Whether a type of NumPy, pandas or polars is one of dates, times or spans of time."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "O") in "mM"
 
 
 def _canonical(X: Any) -> Any:

@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
-from sparsebayes.engine import Breakdown, State, log_hyperprior, refresh, whiten, without_self
+from sparsebayes.engine import (
+    EPS,
+    Breakdown,
+    State,
+    log_hyperprior,
+    refresh,
+    whiten,
+    without_self,
+)
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Report, Solution, Status, certify, empty_state
 from sparsebayes.quadratic import Gram
@@ -28,13 +36,17 @@ from sparsebayes.solvers.working_set import finish, solution
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["CIRCLES", "UPDATES", "check_size", "pruned", "solve", "state_at", "worthless"]
+__all__ = ["CIRCLES", "LEAST", "UPDATES", "check_size", "pruned", "solve", "state_at", "worthless"]
 
 UPDATES = {"em": updates.em, "mackay": updates.mackay}
 """Rules by which variances and noise are updated, by the name of the solver."""
 
 CIRCLES = 100
 """Steps in a row none of which is the best so far: MacKay's may go round in a circle."""
+
+LEAST = float(np.finfo(float).tiny) / EPS
+"""Least variance of an atom in the model: under MacKay's rule one that explains nothing gets 0,
+and statistics of smaller ones would overflow."""
 
 _START_NOISE = 0.1  # of the targets' power
 _MOST_ATOMS = 12_000  # matrices of 1.2 gigabytes, of which six are held at a time
@@ -165,8 +177,11 @@ def _iterate(run: Run, state: State, noise: Noise, update: str, tol: float) -> t
         here = noise._replace(var=state.noise_var)
         v, noise_var = UPDATES[update](gram, hyperprior, state.v, here, state.white)
         run.iterations += 1
+        active, left = state.active, np.flatnonzero(v >= LEAST)
+        if left.size < v.size:
+            gram, active, v = gram.gram(left), active[left], v[left]
         try:
-            following = state_at(gram, hyperprior, state.active, v, noise_var)
+            following = state_at(gram, hyperprior, active, v, noise_var)
         except Breakdown:
             return state, True
         rise = following.objective - state.objective

@@ -27,7 +27,7 @@ from sparsebayes.solvers.expansion import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.joint import CIRCLES, UPDATES, check_size, worthless
+from sparsebayes.solvers.joint import CIRCLES, LEAST, UPDATES, check_size, worthless
 
 IndexArray = NDArray[np.intp]
 
@@ -167,7 +167,7 @@ def _updated(at: Expanded, update: str, gone: IndexArray) -> Point:
     """The next variances, without the atoms that are worthless, and where the mode may be then."""
     gram, state = at.quad.gram(at.state.active), at.state
     v, _ = UPDATES[update](gram, at.problem.hyperprior, state.v, UNIT_NOISE, state.white)
-    keep = np.ones(v.size, dtype=np.bool_)
+    keep = v >= LEAST
     keep[gone] = False
     norm = at.quad.norm[state.active * at.quad.group]
     return Point(state.active[keep], (v / norm**2)[keep], at.point.starts)
