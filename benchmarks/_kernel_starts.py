@@ -89,7 +89,7 @@ class Task:
     def searched(self, theta: Array) -> Array:
         """What the first search makes of a start."""
         atoms, targets = self.atoms.with_theta(theta), Targets(self.t, None, True, None)
-        return first_theta(atoms, self.data.X, targets, np.random.RandomState(0))
+        return first_theta(atoms, self.data.X, targets)
 
     def start(self, seed: int) -> Array:
         """Random widths, within the bounds."""

@@ -689,7 +689,9 @@ class TestDistinctRows:
         X = np.random.default_rng(0).integers(-1, 2, (50, 3)).astype(float)
         X[X == 0] = -0.0
         expected = np.sort(np.unique(X + 0.0, axis=0, return_index=True)[1])
-        monkeypatch.setattr(_rows, "_row_hashes", lambda X: np.zeros(X.shape[0], np.uint64))
+        monkeypatch.setattr(
+            _rows, "_row_hashes", lambda X, ordered=True: np.zeros(X.shape[0], np.uint64)
+        )
         assert_array_equal(_rows.first_occurrences(convert(X)), expected)
 
     def test_explicit_zeros_and_repeated_entries(self):

@@ -16,18 +16,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dpotrf, dpotri, dtrtrs
 
 from sparsebayes._one_width import RANK, highest, profile
 from sparsebayes._width_search import Guarded, lowest
 from sparsebayes.dictionaries._protocol import Matrix, OutOfRange, is_sparse
-from sparsebayes.dictionaries._rows import row_keys
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
-from sparsebayes.engine import Breakdown
-from sparsebayes.shared_variance import Targets
+from sparsebayes.engine import EPS, Breakdown
+from sparsebayes.shared_variance import Targets, some_rows
 
 FloatArray = NDArray[np.float64]
 
@@ -110,7 +108,7 @@ def process_theta(
     """
     atoms = _alone(atoms)
     own = np.asarray(atoms.theta)
-    X, targets = _some_rows(X, targets, _ROWS)
+    X, targets = some_rows(X, targets, _ROWS)
     process = _Process(replace(atoms, centers=X, index=np.arange(len(X))), targets)
     if not process.power > 0:
         return own
@@ -170,7 +168,7 @@ def process_width(atoms: Any, X: Matrix, targets: Targets, pull: FloatArray) -> 
     """
     atoms = _alone(atoms)
     limits = [_ROWS] if len(targets.t) <= _FEW_ROWS else [_FEW_ROWS, _ROWS]
-    stages = [partial(_process_evidence, *_some_rows(X, targets, n)) for n in limits]
+    stages = [partial(_process_evidence, *some_rows(X, targets, n)) for n in limits]
     top = highest(atoms, stages, pull)
     return None if top.noise < _QUIET else top.theta
 
@@ -298,19 +296,22 @@ class _Process:
         C = v * K
         C.flat[:: len(C) + 1] += noise * self.spread
         L, info = dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
-        if info != 0:
-            raise Breakdown
+        if info != 0 or noise * self.spread.min() < EPS * v * len(C):
+            raise Breakdown  # the rounding of v K is larger than the noise
         half, _ = dpotri(L, lower=1)
         P = np.tril(half) + np.tril(half, -1).T
         T = self.t.shape[1]
         height = -T * float(np.log(L.diagonal()).sum())
-        if self.center:
-            share = P.sum(axis=1)
-            total = float(share.sum())
-            P -= np.outer(share, share / total)
+        left, _ = dtrtrs(L, self.t, lower=1)
+        if self.center:  # from the factor: sums over P may round to below zero
+            one, _ = dtrtrs(L, np.ones((len(C), 1)), lower=1)
+            total = float(np.vdot(one, one))
+            left -= one @ (one.T @ left / total)
+            share, _ = dtrtrs(L, one, lower=1, trans=1)
+            P -= share @ (share.T / total)
             height -= 0.5 * T * math.log(total)
-        a = P @ self.t
-        height -= 0.5 * float(np.vdot(self.t, a))
+        a, _ = dtrtrs(L, left, lower=1, trans=1)
+        height -= 0.5 * float(np.vdot(left, left))
         slope = 0.5 * (a @ a.T - T * P)  # in C
         of_noise = noise * float(slope.diagonal() @ self.spread) if self.estimated else 0.0
         slope *= v
@@ -321,22 +322,3 @@ class _Process:
 def _alone(atoms: Any) -> Any:
     """The only part of a union that has one."""
     return atoms.parts[0] if isinstance(atoms, UnionAtoms) and len(atoms.parts) == 1 else atoms
-
-
-def _some_rows(X: Any, targets: Targets, limit: int) -> tuple[Any, Targets]:
-    """A sample that does not depend on the order of the rows."""
-    rows = np.arange(len(targets.t))
-    if targets.weights is not None:
-        rows = rows[targets.weights > 0]
-    if len(rows) > limit:
-        if is_sparse(X):
-            joined: Matrix = sp.hstack([X, sp.csr_matrix(targets.t)], format="csr")[rows]
-        else:
-            joined = np.column_stack([X, targets.t])[rows]
-        rows = np.sort(rows[np.argsort(row_keys(joined), kind="stable")[:limit]])
-    weights = targets.weights
-    if weights is not None:
-        # Copies of a sample seem to prove that there is no noise, and would ask for narrow kernels.
-        weights = weights[rows] * min(1.0, len(rows) / float(weights[rows].sum()))
-    some = X[rows] if is_sparse(X) else np.ascontiguousarray(X[rows])
-    return some, targets._replace(t=targets.t[rows], weights=weights)

@@ -10,11 +10,14 @@ where the search for sparse models begins. A sample of rows and atoms tells as m
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsebayes._width_search import Guarded, lowest
 from sparsebayes.design import make_design
-from sparsebayes.dictionaries._protocol import Matrix
+from sparsebayes.dictionaries._protocol import Matrix, is_sparse
+from sparsebayes.dictionaries._rows import row_keys
+from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import State, whiten
 from sparsebayes.evidence_gradient import gaussian_gradient
@@ -26,11 +29,12 @@ from sparsebayes.solvers.newton import Noise, derivatives
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["Targets", "first_theta"]
+__all__ = ["Targets", "first_theta", "some_rows"]
 
 _ROWS = 4000  # rows sampled, of more
 _ATOMS, _MANY_ATOMS = 100, 200  # atoms sampled of each part: for few parameters, for many
 _FEW = 2  # parameters
+_DIGITS = 6  # of targets that tell rows apart
 _SHIFTS = np.log(8.0) * np.array([0.0, -3.0, -2.0, -1.0, 1.0, 2.0])  # of all log parameters
 _TRIES = 2  # searches besides one from the widest, for many parameters
 _INWARD = np.log(8.0) * np.array([-1.0, -2.0])  # from the highest log parameters
@@ -53,7 +57,6 @@ def first_theta(
     atoms: Any,
     X: Matrix,
     targets: Targets,
-    random_state: np.random.RandomState | None = None,
     pull: FloatArray | None = None,
 ) -> FloatArray:
     """Parameters of the atoms that explain the targets best where all variances are equal.
@@ -66,8 +69,6 @@ def first_theta(
         Training rows.
     targets : Targets
         What is to be explained.
-    random_state : RandomState or None, default=None
-        Draws rows and atoms, of many; None is a fixed seed, so that a fit can be repeated.
     pull : ndarray of shape (P,) or None, default=None
         Precisions of a normal prior of the parameters around their own; None for no prior.
 
@@ -88,10 +89,9 @@ def first_theta(
     >>> bool(1.5 < np.exp(theta[0]) ** -0.5 < 4)
     True
     """
-    rng = np.random.RandomState(0) if random_state is None else random_state
-    X, targets = _some_rows(X, targets, rng)
+    X, targets = some_rows(X, targets, _ROWS)
     wanted = _ATOMS if len(atoms.theta) <= _FEW else _MANY_ATOMS
-    chosen, part = _some_atoms(atoms, wanted, rng)
+    chosen, part = _some_atoms(atoms, wanted)
     few, n_parts = atoms.restrict(chosen), int(part.max(initial=0)) + 1
     begin = _quadratic(few, X, targets)
     power = begin.tt / (targets.t.shape[1] * max(begin.n, 1.0))
@@ -143,27 +143,41 @@ def _quadratic(atoms: Any, X: Matrix, targets: Targets) -> DesignQuadratic:
     return DesignQuadratic(make_design(atoms, X), t, weights, center, noise_prior)
 
 
-def _some_rows(
-    X: Matrix, targets: Targets, random_state: np.random.RandomState
-) -> tuple[Matrix, Targets]:
-    n = int(X.shape[0])
-    if n <= _ROWS:
-        return X, targets
-    rows = np.sort(random_state.choice(n, _ROWS, replace=False))
-    weights = None if targets.weights is None else targets.weights[rows]
-    return X[rows], targets._replace(t=targets.t[rows], weights=weights)
+def some_rows(X: Any, targets: Targets, limit: int) -> tuple[Any, Targets]:
+    """A sample that does not depend on the order of the rows."""
+    rows = np.arange(len(targets.t))
+    if targets.weights is not None:
+        rows = rows[targets.weights > 0]
+    if len(rows) > limit:
+        # The mean that was subtracted has rounding that depends on the order of the rows.
+        t = np.round(targets.t / np.abs(targets.t).max(initial=np.finfo(np.float64).tiny), _DIGITS)
+        if is_sparse(X):
+            joined: Matrix = sp.hstack([X, sp.csr_matrix(t)], format="csr")[rows]
+        else:
+            joined = np.column_stack([X, t])[rows]
+        rows = np.sort(rows[np.argsort(row_keys(joined), kind="stable")[:limit]])
+    weights = targets.weights
+    if weights is not None:
+        # Copies of a sample seem to prove that there is no noise, and would ask for narrow kernels.
+        weights = weights[rows] * min(1.0, len(rows) / float(weights[rows].sum()))
+    some = X[rows] if is_sparse(X) else np.ascontiguousarray(X[rows])
+    return some, targets._replace(t=targets.t[rows], weights=weights)
 
 
-def _some_atoms(
-    atoms: Any, wanted: int, random_state: np.random.RandomState
-) -> tuple[IndexArray, IndexArray]:
-    """Atoms drawn from each part of a union, and the numbers of their parts: one variance each."""
-    parts = atoms.columns if isinstance(atoms, UnionAtoms) else (slice(0, atoms.size),)
+def _some_atoms(atoms: Any, wanted: int) -> tuple[IndexArray, IndexArray]:
+    """Some atoms of each part of a union, and the numbers of their parts: one variance each."""
+    united = isinstance(atoms, UnionAtoms)
+    parts = list(zip(atoms.parts, atoms.columns, strict=True)) if united else [(atoms, slice(None))]
     every = np.arange(atoms.size)
-    chosen = [every[columns] for columns in parts]
-    chosen = [
-        own if own.size <= wanted else np.sort(random_state.choice(own, wanted, replace=False))
-        for own in chosen
-    ]
+    chosen = [every[columns][_sampled(part, wanted)] for part, columns in parts]
     number = np.repeat(np.arange(len(chosen)), [own.size for own in chosen])
     return np.concatenate(chosen), number
+
+
+def _sampled(part: Any, wanted: int) -> IndexArray:
+    """Atoms of a part, of kernels by their centers: the order of these does not matter."""
+    if part.size <= wanted:
+        return np.arange(part.size)
+    if isinstance(part, KernelAtoms):
+        return np.sort(np.argsort(row_keys(part.centers), kind="stable")[:wanted])
+    return np.unique(np.linspace(0, part.size - 1, wanted).astype(np.intp))

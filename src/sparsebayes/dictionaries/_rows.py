@@ -26,18 +26,27 @@ def first_occurrences(X: Matrix) -> Positions:
 
 
 def row_keys(X: Matrix) -> NDArray[np.uint64]:
-    """Hashes of rows in all of whose bits nothing of the rows' order is left."""
-    keys = _row_hashes(X)
-    with np.errstate(over="ignore"):
-        keys += np.uint64(0x9E3779B97F4A7C15)
-    return _mixed(_mixed(keys))
+    """Hashes of rows; the smallest ones are a random sample that no order of rows changes.
+
+    The upper half does not depend on the order of the columns either, the lower half tells rows
+    apart that have equal entries in other columns.
+    """
+    keys = []
+    for ordered in (False, True):
+        sums = _row_hashes(X, ordered)
+        with np.errstate(over="ignore"):
+            sums += np.uint64(0x9E3779B97F4A7C15)
+        keys.append(_mixed(_mixed(sums)))
+    half = np.uint64(32)
+    return (keys[0] >> half << half) | (keys[1] >> half)
 
 
-def _row_hashes(X: Matrix) -> NDArray[np.uint64]:
+def _row_hashes(X: Matrix, ordered: bool = True) -> NDArray[np.uint64]:
+    """Sums of mixed entries, each times a factor of its column if these are ordered."""
     n, d = X.shape
     # Odd and without pattern (splitmix64): with 1, 3, 5, 7 (a, b, b, a) would equal (b, a, a, b).
     factors = np.arange(1, d + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    factors = _mixed(_mixed(factors)) | np.uint64(1)
+    factors = (_mixed(_mixed(factors)) | np.uint64(1)) if ordered else np.ones(d, np.uint64)
     if is_sparse(X):
         X = _canonical(X)
         terms = _mixed_bits(X.data) * factors[X.indices]

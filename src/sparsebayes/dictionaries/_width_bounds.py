@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sparsebayes.dictionaries._protocol import Floats, Matrix, is_sparse
-from sparsebayes.dictionaries._rows import column_variances, first_occurrences
+from sparsebayes.dictionaries._rows import column_variances, first_occurrences, row_keys
 from sparsebayes.dictionaries.kernel_functions import squared_norms
 
 _QUERIES = 500  # rows whose nearest neighbors are sought
@@ -89,7 +89,9 @@ def _nearest_squared_distance(X: Matrix) -> float:
     n = X.shape[0]
     if n < 2:
         return 0.0
-    rows = np.unique(np.linspace(0, n - 1, min(n, _QUERIES)).astype(np.intp))
+    rows = np.arange(n)
+    if n > _QUERIES:
+        rows = np.sort(np.argsort(row_keys(X), kind="stable")[:_QUERIES])
     nearest = np.full(len(rows), np.inf)
     step = max(1, _CELLS // len(rows))
     for i in range(0, n, step):
