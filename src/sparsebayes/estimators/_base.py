@@ -1,6 +1,5 @@
 """What all estimators do; they differ in their targets and in how the dictionary is spelled."""
 
-import datetime
 import sys
 import time
 import warnings
@@ -25,6 +24,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Progress, Report, Solution, Status
+from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
 from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
@@ -33,14 +33,6 @@ from sparsebayes.solvers.expansion import Point
 FloatArray = NDArray[np.float64]
 
 __all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "seeded"]
-
-_TEMPORAL = (
-    datetime.date,
-    datetime.time,
-    datetime.timedelta,
-    np.datetime64,
-    np.timedelta64,
-)
 
 
 class Fitting(BaseEstimator):
@@ -376,39 +368,11 @@ def _numbers(y: Any) -> FloatArray:
 
 
 def _refuse_dates(values: Any, what: str) -> None:
-    """Refuse dates and times: as floats they are counts of a unit that nobody sees."""
-    if isinstance(values, list | tuple):
-        try:
-            values = np.asarray(values)
-        except (TypeError, ValueError):
-            return  # no array at all, for which there is a message
-    found = any(_is_temporal(dtype) for dtype in _dtypes(values))
-    if not found and any(getattr(dtype, "kind", "O") == "O" for dtype in _dtypes(values)):
-        objects = values.data if is_sparse(values) else np.asarray(values)
-        if objects.dtype.kind == "O":
-            # NaT, which does not equal itself, is a missing value.
-            found = any(isinstance(value, _TEMPORAL) and value == value for value in objects.flat)
-    if found:
+    if holds_dates(values):
         raise ValueError(
             f"{what} must be numbers, but holds dates or times: make numbers of them, such as days "
             "since the first."
         )
-
-
-def _dtypes(values: Any) -> list[Any]:
-    """Types of the columns of a frame, or the one of an array."""
-    columns = getattr(values, "dtypes", None)
-    if columns is not None:
-        return list(columns) if hasattr(columns, "__iter__") else [columns]
-    dtype = getattr(values, "dtype", None)
-    return [] if dtype is None else [dtype]
-
-
-def _is_temporal(dtype: Any) -> bool:
-    """Whether a type of NumPy, pandas or polars is one of dates, times or spans of time."""
-    if hasattr(dtype, "is_temporal"):
-        return bool(dtype.is_temporal())
-    return getattr(dtype, "kind", "O") in "mM"
 
 
 def _canonical(X: Any) -> Any:

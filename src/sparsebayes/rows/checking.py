@@ -1,5 +1,6 @@
 """Checks of a block before anything is computed from it, with errors that name block and reason."""
 
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +17,20 @@ __all__ = [
     "as_array",
     "check_lengths",
     "column_names",
+    "holds_dates",
     "numbers_of",
     "reason_of",
     "refused",
 ]
 
 _REAL = "biuf"
+_TEMPORAL = (
+    datetime.date,
+    datetime.time,
+    datetime.timedelta,
+    np.datetime64,
+    np.timedelta64,
+)
 _KINDS = {"U": "text", "S": "text", "T": "text", "c": "complex numbers", "O": "objects"}
 _KINDS |= {"M": "dates", "m": "time spans", "V": "records"}
 
@@ -62,6 +71,57 @@ def column_names(X: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def holds_dates(values: Any) -> bool:
+    """Whether there are dates or times, which as floats are counts of a unit that nobody sees.
+
+    Parameters
+    ----------
+    values : array-like, frame or sparse matrix
+        What was given for X or y.
+
+    Returns
+    -------
+    bool
+        Of objects each is looked at. NaT among them is a missing value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> holds_dates(np.array(["2020-02-29"], dtype="datetime64[D]")), holds_dates([1.5])
+    (True, False)
+    """
+    if isinstance(values, list | tuple):
+        try:
+            values = np.asarray(values)
+        except (TypeError, ValueError):
+            return False  # no array at all, for which there is a message
+    dtypes = _dtypes(values)
+    if any(_is_temporal(dtype) for dtype in dtypes):
+        return True
+    if all(getattr(dtype, "kind", "O") != "O" for dtype in dtypes):
+        return False
+    found = values.data if is_sparse(values) else np.asarray(values)
+    if found.dtype.kind != "O":
+        return False
+    return any(isinstance(value, _TEMPORAL) and value == value for value in found.flat)
+
+
+def _dtypes(values: Any) -> list[Any]:
+    """Types of the columns of a frame, or the one of an array."""
+    columns = getattr(values, "dtypes", None)
+    if columns is not None:
+        return list(columns) if hasattr(columns, "__iter__") else [columns]
+    dtype = getattr(values, "dtype", None)
+    return [] if dtype is None else [dtype]
+
+
+def _is_temporal(dtype: Any) -> bool:
+    """Whether a type of NumPy, pandas or polars is one of dates, times or spans of time."""
+    if hasattr(dtype, "is_temporal"):
+        return bool(dtype.is_temporal())
+    return getattr(dtype, "kind", "O") in "mM"
 
 
 def check_lengths(n: int, y: Any, weights: Any, name: str) -> None:

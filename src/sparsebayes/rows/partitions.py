@@ -11,6 +11,7 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.passes import homes
 
 __all__ = [
@@ -391,7 +392,7 @@ def as_numbers(values: Any) -> Any:
     >>> as_numbers(pd.Series([1, None], dtype="Int64"))
     array([ 1., nan])
     """
-    if not hasattr(values, "to_numpy"):
+    if not hasattr(values, "to_numpy") or holds_dates(values):
         return values
     try:
         return values.to_numpy(dtype=np.float64, na_value=np.nan)
