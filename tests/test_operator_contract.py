@@ -6,6 +6,7 @@ dictionary is added to ``CASES``.
 
 import tracemalloc
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -232,7 +233,9 @@ class Case:
     design: object
 
 
-def made(name, dictionary, X, choose=None):
+@cache
+def made(name, choose=None):
+    dictionary, X = CASES[name]
     atoms = dictionary.bind(X, random_state=0)
     if choose is not None:
         atoms = atoms.restrict(choose(atoms.size))
@@ -242,7 +245,7 @@ def made(name, dictionary, X, choose=None):
 
 @pytest.fixture(params=CASES)
 def case(request):
-    return made(request.param, *CASES[request.param])
+    return made(request.param)
 
 
 def scattered(size):
@@ -252,7 +255,7 @@ def scattered(size):
 
 @pytest.fixture(params=[name for name in CASES if name.endswith(("-rows", "-some"))])
 def restricted(request):
-    return made(request.param, *CASES[request.param], choose=scattered)
+    return made(request.param, choose=scattered)
 
 
 def products(case):
@@ -303,15 +306,41 @@ def check_design(design, Phi):
     np.testing.assert_array_equal(rows, kept)  # nobody writes on what it is given
 
 
+def check_part(design, Phi):
+    """What differs between a design and a part of it."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(2, len(Phi)))
+    some = rng.permutation(Phi.shape[1])[:3]
+    assert design.shape == Phi.shape
+    close(design.columns(some), Phi[:, some].T)
+    close(design.correlate(rows), rows @ Phi)
+    close(design.squares(rows), rows @ Phi**2)
+    mean, norm = defined_moments(Phi, None, True)
+    found = design.moments(None, True)
+    close(found.mean, mean)
+    close(found.norm, np.where(norm < 1e-9 * np.linalg.norm(Phi, axis=0), 0.0, norm), 1e-9)
+
+
 class TestContract:
-    def test_dot_test(self, case):
+    def test_design(self, case):
+        """Of all atoms and rows, and the same in a quadratic."""
+        check_design(case.design, case.Phi)
         n, m = case.Phi.shape
         rng = np.random.default_rng(3)
         w, r = rng.normal(size=(4, m)), rng.normal(size=(4, n))
         Phi_w = w @ case.design.columns(np.arange(m))
         close((Phi_w * r).sum(axis=1), (w * case.design.correlate(r)).sum(axis=1))
+        t = rng.normal(size=(n, 2))
+        chosen = rng.permutation(m)[: min(m, 7)]
+        for weights, center in ((None, True), (rng.uniform(0.5, 2.0, n), True), (None, False)):
+            fast = DesignQuadratic(case.design, t, weights, center)
+            plain = DesignQuadratic(ArrayDesign(case.Phi), t, weights, center)
+            close(fast.g, plain.g, 1e-9)
+            close(fast.diag, plain.diag)
+            close(fast.columns(chosen), plain.columns(chosen), 1e-9)
+            close(fast.gram(chosen[::-1]).G, plain.gram(chosen[::-1]).G, 1e-9)
 
-    def test_dot_test_of_products(self, case):
+    def test_products(self, case):
         for atoms, fast in products(case):
             assert isinstance(fast, Products)
             n, m = fast.shape
@@ -322,61 +351,41 @@ class TestContract:
             Phi_w, back = fast.synthesize(w), fast.analyze(r)
             assert (Phi_w.shape, back.shape) == ((4, n), (4, m))
             assert Phi_w.dtype == back.dtype == np.float64
+            own = test_dictionaries.dense(atoms.evaluate(case.X))
             close((Phi_w * r).sum(axis=1), (w * back).sum(axis=1))
-            close(Phi_w, w @ test_dictionaries.dense(atoms.evaluate(case.X)).T)
+            close(Phi_w, w @ own.T)
             np.testing.assert_array_equal(w, given[0])
             np.testing.assert_array_equal(r, given[1])
             close(fast.synthesize(w[:1]), Phi_w[:1])
             close(fast.analyze(r[:1]), back[:1])
-
-    def test_norms_of_products(self, case):
-        for atoms, fast in products(case):
             known = fast.squared_norms()
             if known is not None:
-                own = test_dictionaries.dense(atoms.evaluate(case.X))
                 close(known, (own**2).sum(axis=0), 1e-9)
 
-    def test_whole(self, case):
-        check_design(case.design, case.Phi)
-
-    def test_claim_of_orthonormality(self, case):
-        assert case.atoms.orthonormal == (case.name in ORTHONORMAL)
-        if case.atoms.orthonormal:
-            close(case.Phi.T @ case.Phi, np.eye(case.atoms.size), 1e-9)
-            few = case.atoms.restrict(scattered(case.atoms.size))
-            own = test_dictionaries.dense(few.evaluate(case.X))
-            close(own.T @ own, np.eye(few.size), 1e-9)
+    def test_claim_of_orthonormality(self):
+        for name in CASES:
+            case = made(name)
+            assert case.atoms.orthonormal == (name in ORTHONORMAL), name
+            if case.atoms.orthonormal:
+                close(case.Phi.T @ case.Phi, np.eye(case.atoms.size), 1e-9)
+                few = case.atoms.restrict(scattered(case.atoms.size))
+                own = test_dictionaries.dense(few.evaluate(case.X))
+                close(own.T @ own, np.eye(few.size), 1e-9)
 
     def test_restricted_atoms(self, restricted):
         check_design(restricted.design, restricted.Phi)
 
-    @pytest.mark.parametrize("stored", [True, False])
-    def test_some_atoms_and_some_rows(self, case, stored, monkeypatch):
-        if not stored:
-            monkeypatch.setattr(operator_design, "_FEW_BYTES", 0)
+    def test_some_atoms_and_some_rows(self, case, monkeypatch):
         n, m = case.Phi.shape
         rng = np.random.default_rng(5)
         some, rows = rng.permutation(m)[: m // 2 + 1], rng.integers(0, n, n + 3)
-        check_design(case.design.restrict(some), case.Phi[:, some])
+        check_part(case.design.restrict(some), case.Phi[:, some])
+        check_part(case.design.take(rows).restrict(some), case.Phi[rows][:, some])
+        monkeypatch.setattr(operator_design, "_FEW_BYTES", 0)  # nothing is stored
         check_design(case.design.take(rows), case.Phi[rows])
-        check_design(case.design.take(rows).restrict(some), case.Phi[rows][:, some])
-        check_design(case.design.restrict(some).take(rows), case.Phi[rows][:, some])
-        nothing = case.design.restrict(some[:0])
-        assert nothing.shape == (n, 0)
-
-    def test_quadratic(self, case):
-        """What a fit sees is what it would see of the matrix."""
-        rng = np.random.default_rng(6)
-        n, m = case.Phi.shape
-        t = rng.normal(size=(n, 2))
-        chosen = rng.permutation(m)[: min(m, 7)]
-        for weights, center in ((None, True), (rng.uniform(0.5, 2.0, n), True), (None, False)):
-            fast = DesignQuadratic(case.design, t, weights, center)
-            plain = DesignQuadratic(ArrayDesign(case.Phi), t, weights, center)
-            close(fast.g, plain.g, 1e-9)
-            close(fast.diag, plain.diag)
-            close(fast.columns(chosen), plain.columns(chosen), 1e-9)
-            close(fast.gram(chosen[::-1]).G, plain.gram(chosen[::-1]).G, 1e-9)
+        check_part(case.design.restrict(some), case.Phi[:, some])
+        check_part(case.design.restrict(some).take(rows), case.Phi[rows][:, some])
+        assert case.design.restrict(some[:0]).shape == (n, 0)
 
 
 def test_which_designs_are_stored():
