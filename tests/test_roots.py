@@ -170,4 +170,4 @@ def test_some_atoms_of_a_root_are_its_columns():
     assert_allclose(few.root.D.T @ few.root.D, few.G)
     state = refresh(known, Flat(), np.array([3, 0]), np.ones(2), 1.0)
     assert isinstance(state, State)
-    assert_allclose(known.along(known.root.D[:, :2].T), known.G[:2])
+    assert_allclose(known.root.along(known.root.D[:, :2].T), known.G[:2])

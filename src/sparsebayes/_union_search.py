@@ -108,6 +108,9 @@ class Some:
         """Return the quadratic of fewer atoms still, dense."""
         return self.quad.gram(self.kept[indices])
 
+    def least_squares(self) -> None:
+        """Asked of the whole alone: this is a search for where to begin."""
+
 
 def search_parts(
     problem: Problem,

@@ -8,7 +8,7 @@ its eigenvalues are at least one, whatever the scale of atoms, targets or varian
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgeqrf, dpotrf, dpotri, dtrtri, dtrtrs
 
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
-from sparsebayes.quadratic import COLLINEAR, Gram, Quadratic, Rooted
+from sparsebayes.quadratic import COLLINEAR, Gram, LeastSquares, Quadratic, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -43,7 +43,12 @@ _FASTER = 80, 500  # if it has so many, between which LAPACK is slower
 # The rounding of G, magnified by the condition of B scaled to a unit diagonal, enters the evidence.
 _UNSCORABLE = 1e-2
 _LARGE = 256  # columns of a triangular matrix from which its zeros are left out of products
-_COLUMNS = 1e-11  # relative error of columns of a root, which are sums of others
+# Nats that squares may cost the evidence. What is left of the certificate's 1e-6 is ample, and
+# fits whose atoms overlap no more than at twice their width beside noise of 1 % never come near.
+_SQUARED = 1e-7
+# S of an atom as a fraction of diag(H) that products with the root tell and squares may not.
+_DOUBTFUL = 1e-6
+_CHUNK_CELLS = 2**24  # entries of columns that are held at a time: 128 megabytes
 _ROUNDED = 1e-13  # of the targets' squares: error of their sum
 
 
@@ -60,6 +65,8 @@ class Whitened(NamedTuple):
     log_evidence: float
     residual: float  # |t - Phi mu|^2 over all targets
     condition: float  # how far rounding is magnified: sum of B_jj W_jj, or its root (`Gram.root`)
+    rounding: float = 0.0  # error of the evidence that comes of it, in nats
+    rotated: bool = False  # whether it is that of columns themselves, not of their squares
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,54 @@ class Screen(NamedTuple):
     gains: FloatArray  # (M,) best gain of changing this atom alone, in nats
     v: FloatArray  # (M,) the variance that gains it
     X: FloatArray  # (m, M) L^-1 R G_a. : S = (diag(G) - |X|^2) / noise
+    least: float = COLLINEAR  # fraction of diag(H) below which S counts as zero
+    basis: "Basis | None" = None  # where products with columns themselves were used
+
+    def products(self, quad: Quadratic, indices: IndexArray) -> FloatArray:
+        """Products of what the model leaves of some columns with each other, times the noise.
+
+        Parameters
+        ----------
+        quad : Quadratic
+            The quadratic that was screened.
+        indices : ndarray of shape (k,)
+            Atoms.
+
+        Returns
+        -------
+        ndarray of shape (k, k)
+            Phi_c' C^-1 Phi_c times the noise.
+        """
+        own = members(indices, quad.group)
+        if self.basis is not None:
+            left = self.basis.left(own)[1]
+            return np.asarray(left.T @ left)
+        X = self.X[:, own]
+        return quad.gram(indices).G - X.T @ X
+
+
+class Basis(NamedTuple):
+    """An orthonormal basis of ``[Phi_a R; I]``, in which a model is told from what it leaves."""
+
+    rows: LeastSquares
+    U: FloatArray  # (q, m)
+    V: FloatArray  # (m, m)
+
+    def left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
+        """Columns along the basis, (m, k), and what is left of them, (q + m, k)."""
+        D = self.rows.columns(columns)
+        X = self.U.T @ D
+        D = D - self.U @ X
+        return X, np.concatenate([D, -(self.V @ X)])
+
+
+def basis_of(quad: Quadratic, state: State, rows: LeastSquares) -> Basis:
+    """The basis of a state with atoms."""
+    D = rows.columns(members(state.active, quad.group))
+    scale = np.sqrt(per_column(state.v, D.shape[1]) / state.noise_var)
+    basis, R = np.linalg.qr(np.concatenate([D * scale, np.eye(scale.size)]))
+    basis *= np.sign(R.diagonal())
+    return Basis(rows, basis[: len(D)], basis[len(D) :])
 
 
 def log_evidence_constant(quad: Quadratic, noise_var: float) -> float:
@@ -131,7 +186,7 @@ def factorize(
     m = len(gram.g)
     root = np.sqrt(per_column(v, m) / noise_var)
     if gram.root is not None:
-        return triangle(gram.root.D * root)[0], root, 1.0 + gram.diag * root * root
+        return triangle(gram.root.D * root).L, root, 1.0 + gram.diag * root * root
     B = np.empty((m, m))
     np.multiply(gram.G, root, out=B)
     B *= root[:, None]
@@ -144,8 +199,16 @@ def factorize(
     return L, root, own
 
 
-def triangle(D: FloatArray, t: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
-    """Lower factor of I + D'D without its square, by Householder's rotations, and L^-1 D't.
+class Triangle(NamedTuple):
+    """Lower factor of I + D'D, and what it leaves of targets."""
+
+    L: FloatArray  # (m, m) of positive diagonal
+    y: FloatArray  # (m, T) L^-1 D't: the targets along its columns
+    left: float  # sum of squares of what is left of them: t't - y'y
+
+
+def triangle(D: FloatArray, t: FloatArray | None = None) -> Triangle:
+    """Factorize I + D'D without its square, by Householder's rotations.
 
     Parameters
     ----------
@@ -156,16 +219,15 @@ def triangle(D: FloatArray, t: FloatArray | None = None) -> tuple[FloatArray, Fl
 
     Returns
     -------
-    L : ndarray of shape (m, m)
-        Of positive diagonal.
-    y : ndarray of shape (m, T)
-        The targets along its columns.
+    Triangle
+        The factor, and what it makes of the targets.
 
     Examples
     --------
     >>> import numpy as np
-    >>> triangle(np.full((1, 1), 0.75), np.ones((1, 1)))
-    (array([[1.25]]), array([[0.6]]))
+    >>> found = triangle(np.full((1, 1), 0.75), np.ones((1, 1)))
+    >>> found.L, found.y, round(found.left, 12)
+    (array([[1.25]]), array([[0.6]]), 0.64)
     """
     q, m = D.shape
     count = 0 if t is None else t.shape[1]
@@ -177,12 +239,17 @@ def triangle(D: FloatArray, t: FloatArray | None = None) -> tuple[FloatArray, Fl
     found, _, _, info = dgeqrf(stacked, overwrite_a=1)
     if info != 0 or not np.isfinite(found[:m]).all():
         raise Breakdown
+    below = np.triu(found[m:, m:])
     found = found[:m] * np.sign(found.diagonal()[:m])[:, None]
-    return np.asfortranarray(np.tril(found[:, :m].T)), found[:, m:]
+    left = float(np.vdot(below, below))
+    return Triangle(np.asfortranarray(np.tril(found[:, :m].T)), found[:, m:], left)
 
 
 def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     """Posterior of the atoms of ``gram`` at variances ``v``, from its definition.
+
+    Of squares, that is by Cholesky's factor of B, as long as they hold it to `_SQUARED`; of the
+    columns themselves, by Householder's rotations, where they do not and the root of G can be made.
 
     Parameters
     ----------
@@ -208,30 +275,37 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
             log_evidence_constant(gram, noise_var),
             gram.tt,
             1.0,
+            EPS * gram.tt / noise_var,
         )
-    y = None
-    if gram.root is None:
-        L, root, own = factorize(gram, v, noise_var)
-    else:
-        root = np.sqrt(per_column(v, m) / noise_var)
-        own = 1.0 + gram.diag * root * root
-        L, y = triangle(gram.root.D * root, gram.root.t / math.sqrt(noise_var))
-    half, info = dpotri(L, lower=1)  # the lower triangle; clean=1 left zeros above it
-    if info != 0:
+    if gram.root is not None:
+        return _rotated(gram, gram.root, v, noise_var)
+    found = None
+    try:
+        found = _squared(gram, v, noise_var)
+    except Breakdown:
+        if gram.later is None:
+            raise
+    if gram.later is not None and (found is None or found.rounding > _SQUARED):
+        root = gram.later()
+        if root is not None:
+            return _rotated(gram, root, v, noise_var)
+    if found is None:
         raise Breakdown
-    W = half + half.T
-    diagonal = W.ravel(order="K")[:: m + 1]
-    diagonal *= 0.5
+    return found
+
+
+def _squared(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
+    """The posterior, of G."""
+    n_targets = gram.g.shape[1]
+    L, root, own = factorize(gram, v, noise_var)
+    W = _inverse(L)
+    diagonal = W.diagonal()
     condition = float(own @ diagonal)
-    error = EPS
-    if gram.root is not None:  # it is that of the factor: B was never rounded
-        condition, error = math.sqrt(condition), _COLUMNS
-    if not condition * error < _UNSCORABLE:
+    if not condition * EPS < _UNSCORABLE:
         raise Breakdown
-    if y is None:
-        h = gram.g * (root / math.sqrt(noise_var))[:, None]
-        # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
-        y, _ = dtrtrs(L, h, lower=1)
+    h = gram.g * (root / math.sqrt(noise_var))[:, None]
+    # Not W @ h: through the inverse the evidence loses the digits of B's condition number.
+    y, _ = dtrtrs(L, h, lower=1)
     z, _ = dtrtrs(L, y, lower=1, trans=1)
     explained = float(np.vdot(y, y))
     log_det = 2.0 * float(np.add.reduce(np.log(L.diagonal())))
@@ -240,7 +314,43 @@ def whiten(gram: Gram, v: FloatArray, noise_var: float) -> Whitened:
     residual = gram.tt - noise_var * (explained + float(np.vdot(z, z)))
     if gram.tt > 0 and residual < -noise_var - _ROUNDED * gram.tt:
         raise Breakdown  # no squares have a negative sum: rounding has made up evidence
-    return Whitened(L, W, z, evidence, max(residual, 0.0), condition)
+    # Rounding of B enters its determinant by its trace with W, but the fit by z.
+    weighed = float(np.vdot(z, z * own[:, None]))
+    rounding = EPS * (condition + weighed + gram.tt / noise_var)
+    return Whitened(L, W, z, evidence, max(residual, 0.0), condition, rounding)
+
+
+def _rotated(gram: Gram, root: Root, v: FloatArray, noise_var: float) -> Whitened:
+    """The posterior, of the columns that G is made of: B is never formed."""
+    m, n_targets = gram.g.shape
+    scale = np.sqrt(per_column(v, m) / noise_var)
+    own = 1.0 + gram.diag * scale * scale
+    L, y, left = triangle(root.D * scale, root.t / math.sqrt(noise_var))
+    W = _inverse(L)
+    condition = math.sqrt(float(own @ W.diagonal()))
+    if not condition * root.error < _UNSCORABLE:
+        raise Breakdown
+    z, _ = dtrtrs(L, y, lower=1, trans=1)
+    rest = gram.tt - float(np.vdot(root.t, root.t)) if root.rest is None else root.rest
+    misfit = left + rest / noise_var  # |t - Phi mu|^2 / noise + mu'P mu
+    log_det = 2.0 * float(np.add.reduce(np.log(L.diagonal())))
+    evidence = gram.log_offset - 0.5 * n_targets * gram.n * math.log(2 * math.pi * noise_var)
+    evidence -= 0.5 * (misfit + n_targets * log_det)
+    residual = noise_var * (misfit - float(np.vdot(z, z)))
+    # An error of the columns moves the fit by z, and what is left of the targets along with it.
+    moved = math.sqrt(float(own @ np.einsum("ij,ij->i", z, z)) + gram.tt / noise_var)
+    rounding = root.error * (condition + moved * math.sqrt(max(left, 0.0)))
+    return Whitened(L, W, z, evidence, max(residual, 0.0), condition, rounding, True)
+
+
+def _inverse(L: FloatArray) -> FloatArray:
+    """(L L')^-1 of a lower factor with zeros above its diagonal."""
+    half, info = dpotri(L, lower=1)
+    if info != 0:
+        raise Breakdown
+    W = half + half.T
+    W.ravel(order="K")[:: len(W) + 1] *= 0.5
+    return np.asarray(W)
 
 
 def resolved(quad: Quadratic, white: Whitened) -> float:
@@ -249,8 +359,7 @@ def resolved(quad: Quadratic, white: Whitened) -> float:
     S is a difference of numbers of the size of diag(H); their relative error is that of float64
     times the condition of B, but where it comes from rotations.
     """
-    rotated = quad.collinear < COLLINEAR
-    return quad.collinear if rotated else max(quad.collinear, EPS * white.condition)
+    return quad.collinear if white.rotated else max(quad.collinear, EPS * white.condition)
 
 
 def log_hyperprior(hyperprior: Hyperprior, v: FloatArray, noise_var: float) -> float:
@@ -351,7 +460,11 @@ def without_self(v: FloatArray, white: Whitened) -> tuple[FloatArray, FloatArray
 
 
 def screen(
-    quad: Quadratic, hyperprior: Hyperprior, state: State, collinear: float | None = None
+    quad: Quadratic,
+    hyperprior: Hyperprior,
+    state: State,
+    collinear: float | None = None,
+    sharp: bool = False,
 ) -> Screen:
     """S, Q and the best single change for every atom of the dictionary (T&F eqs. 24, 25).
 
@@ -365,7 +478,10 @@ def screen(
         Current state.
     collinear : float or None, default=None
         Fraction of diag(H) below which S counts as zero: the atom is in the span of the model. The
-        quadratic's own where it is None.
+        quadratic's own where it is None, or what its root resolves where that is used.
+    sharp : bool, default=False
+        Whether atoms nearly in that span are told from it by products with columns themselves,
+        where squares of them do not tell. It is always so where the state needed columns.
 
     Returns
     -------
@@ -382,10 +498,17 @@ def screen(
     array([8., 0.])
     """
     noise_var, n_targets = state.noise_var, quad.g.shape[1]
-    diag, collinear = quad.diag, quad.collinear if collinear is None else collinear
-    if state.active.size and quad.collinear < COLLINEAR:
-        X, Q = _rotated(cast(Rooted, quad), state)
-        S = diag - np.einsum("ij,ij->j", X, X)
+    diag = quad.diag
+    least = quad.collinear if collinear is None else collinear
+    basis: Basis | None = None
+    rows = None
+    if state.active.size and (state.white.rotated or quad.collinear < COLLINEAR):
+        rows = quad.least_squares()
+    if rows is not None:
+        basis = basis_of(quad, state, rows)
+        X = rows.along(basis.U.T)
+        target = rows.t - basis.U @ (basis.U.T @ rows.t)
+        S, Q = diag - np.einsum("ij,ij->j", X, X), rows.along(target.T).T / noise_var
     elif state.active.size:
         columns = quad.columns(state.active)
         root = np.sqrt(per_column(state.v, len(columns)) / noise_var)
@@ -397,6 +520,11 @@ def screen(
     else:
         X = np.zeros((0, len(quad.g)))
         S, Q = diag.copy(), quad.g / noise_var
+    if quad.group == 1 and state.active.size and (sharp or basis is not None):
+        basis = _sharpened(quad, state, basis, S, Q, X)
+    if basis is not None:
+        least = basis.rows.least
+    collinear = least
     some_spanned = False
     if quad.group > 1:
         S, q2 = directions(quad, X, Q, noise_var, collinear)
@@ -417,7 +545,7 @@ def screen(
         v_a = best_variance(hyperprior, s_a, q2_a, noise_var, n_targets)
         v[state.active] = v_a
         gains[state.active] = gain(hyperprior, s_a, q2_a, v_a, noise_var, n_targets, state.v)
-    return Screen(S, Q, gains, v, X)
+    return Screen(S, Q, gains, v, X, least, basis)
 
 
 def _lower_product(L: FloatArray, columns: FloatArray) -> FloatArray:
@@ -432,15 +560,38 @@ def _lower_product(L: FloatArray, columns: FloatArray) -> FloatArray:
     return product
 
 
-def _rotated(quad: Rooted, state: State) -> tuple[FloatArray, FloatArray]:
-    """X and Q of a screen, of columns and residuals themselves: no digit of G is needed."""
-    root = quad.gram(state.active).root
-    assert root is not None
-    scale = np.sqrt(per_column(state.v, root.D.shape[1]) / state.noise_var)
-    basis, R = np.linalg.qr(np.concatenate([root.D * scale, np.eye(scale.size)]))
-    basis = basis[: len(root.D)] * np.sign(R.diagonal())
-    residual = root.t - root.D @ state.mu
-    return quad.along(basis.T), quad.along(residual.T).T / state.noise_var
+def _sharpened(
+    quad: Quadratic,
+    state: State,
+    basis: Basis | None,
+    S: FloatArray,
+    Q: FloatArray,
+    X: FloatArray,
+) -> Basis | None:
+    """Correct, in place, S, Q and X of atoms of which the model leaves little.
+
+    There a difference of squares does not tell S; the square of a difference does.
+    """
+    doubt = max(_DOUBTFUL, 1e3 * EPS * state.white.condition)
+    doubtful = (S <= doubt * quad.diag) & (quad.diag > 0)
+    doubtful[state.active] = False
+    few = np.flatnonzero(doubtful)
+    if basis is None:
+        rows = quad.least_squares() if few.size else None
+        if rows is None:
+            return None
+        basis = basis_of(quad, state, rows)
+    t = basis.rows.t
+    y = basis.U.T @ t
+    t = (t - basis.U @ y) / state.noise_var
+    held = basis.V.T @ (basis.V @ y) / state.noise_var  # U't, for U is not orthogonal to t
+    step = max(1, _CHUNK_CELLS // len(t))
+    for start in range(0, few.size, step):
+        part = few[start : start + step]
+        X[:, part], left = basis.left(part)
+        S[part] = np.einsum("ij,ij->j", left, left)
+        Q[part] = left[: len(t)].T @ t + X[:, part].T @ held
+    return basis
 
 
 def directions(

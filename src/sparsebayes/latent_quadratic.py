@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
-from sparsebayes.quadratic import COLLINEAR, ColumnCache, Gram, Root, members
+from sparsebayes.quadratic import COLLINEAR, ColumnCache, Gram, LeastSquares, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -192,6 +192,10 @@ class LatentColumns:
         G.flat[:: indices.size + 1] = self.diag[indices]
         offset, root = self.log_offset, self._root(indices)
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, offset, self.group, root)
+
+    def least_squares(self) -> LeastSquares | None:
+        """What this is the square of, where that is known."""
+        return None
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         """Columns of G as rows, shape (k, M K)."""

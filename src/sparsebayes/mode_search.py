@@ -263,7 +263,7 @@ class Newton(Generic[L, M_co]):
 def _factor(A: FloatArray, mix: FloatArray) -> FloatArray:
     """Lower factor of I + mix'A mix, which may be definite where A is not."""
     with suppress(Breakdown):
-        return triangle(root_of(A) @ mix)[0]
+        return triangle(root_of(A) @ mix).L
     B = mix.T @ A @ mix
     B.flat[:: len(B) + 1] += 1.0
     factor, info = dpotrf(B.T, lower=1, overwrite_a=1)

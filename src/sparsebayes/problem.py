@@ -8,13 +8,13 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from sparsebayes.diagonal import DiagonalState
-from sparsebayes.engine import Screen, State, per_column, refresh, resolved, screen
+from sparsebayes.engine import Screen, State, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
 from sparsebayes.quadratic import Quadratic
-from sparsebayes.solvers.newton import Noise, curvature, derivatives
+from sparsebayes.solvers.newton import Noise, curvature, derivatives, held_slope, is_floored
 
-__all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify", "excused"]
+__all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify"]
 
 _NOISE_FLOOR = 1e-9
 _COLLAPSE = 0.8
@@ -147,18 +147,23 @@ class Certificate:
     max_gain : float
         Largest gain, in nats, of adding, deleting or re-estimating any single atom.
     gradient_norm : float
-        Largest derivative of the objective in any log variance or the log noise.
+        Largest derivative of the objective in any log variance or the log noise. At a bound it is
+        the projected gradient: an estimated noise that its floor holds, and that would only fall
+        further, counts with nothing here but in ``noise_gradient``.
     max_curvature : float
         Largest eigenvalue of the Hessian in these parameters; above zero it is a saddle.
     rounding : float
-        Error of these figures in float64: large where atoms are nearly collinear or the noise is
-        tiny beside the targets.
+        Error of these figures, and of the evidence, in float64: large where atoms are nearly
+        collinear or the noise is tiny beside the targets, and only squares of them are known.
     kernel_gradient : float
         Largest derivative of the objective in the logarithm of a kernel's parameter that was
         learned and that no bound holds; zero where none was.
     fraction : float
         Fraction of the dictionary, drawn at random, that the gain is the largest of; one where it
         is that of every atom.
+    noise_gradient : float
+        How steeply the objective still rises as the log noise falls, where its floor holds the
+        noise: at that bound it may. Zero where no floor holds it.
     """
 
     max_gain: float
@@ -167,6 +172,7 @@ class Certificate:
     rounding: float = 0.0
     kernel_gradient: float = 0.0
     fraction: float = 1.0
+    noise_gradient: float = 0.0
 
     def holds(self, tol: float) -> bool:
         """Whether this is a maximum up to ``tol`` nats, as far as float64 and the draw can tell."""
@@ -281,51 +287,26 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     >>> certify(problem, state, problem.noise())[0].holds(1e-6)
     True
     """
-    # Gains of atoms so nearly in the span of the model that S is rounding are not gains.
+    # Gains of atoms so nearly in the span of the model that S is rounding are not gains: S is told
+    # from it by the columns themselves, where they are known.
     least = resolved(problem.quad, state.white)
-    statistics = screen(problem.quad, problem.hyperprior, state, least)
+    statistics = screen(problem.quad, problem.hyperprior, state, least, sharp=True)
     gram = problem.quad.gram(state.active)
     noise = noise._replace(var=state.noise_var)
     slope, bend = 0.0, -np.inf
     if state.active.size:
         gradient, hessian = derivatives(gram, problem.hyperprior, state.v, noise, state.white)
         slope, bend = float(np.abs(gradient).max()), curvature(hessian)[0]
-    elif noise.estimated and noise.var > noise.floor * (1 + 1e-9):
-        slope = abs(0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n))
-    max_gain = float(statistics.gains.max(initial=0.0))
-    magnified = state.white.condition + problem.quad.tt / state.noise_var
-    rounding = float(np.finfo(float).eps) * magnified
-    return Certificate(max(max_gain, 0.0), slope, bend, rounding), statistics
+    elif noise.estimated:
+        downhill = 0.5 * (problem.quad.tt / noise.var - problem.n_targets * problem.quad.n)
+        slope = max(downhill, 0.0) if is_floored(noise) else abs(downhill)
+    held = held_slope(gram, problem.hyperprior, state.v, noise, state.white)
+    max_gain = max(float(statistics.gains.max(initial=0.0)), 0.0)
+    rounding = state.white.rounding
+    return Certificate(max_gain, slope, bend, rounding, noise_gradient=-held), statistics
 
 
 def empty_state(problem: Problem, noise_var: float) -> State:
     """Return the model without atoms."""
     none = np.empty(0, dtype=np.intp)
     return refresh(problem.quad, problem.hyperprior, none, np.empty(0), noise_var)
-
-
-def excused(problem: Problem, state: State, certificate: Certificate) -> Certificate:
-    """The same certificate with all that rounding can do to it, for a state that no step improves.
-
-    Rounding of B enters its determinant by its trace with W, which `certify` counts, but the fit,
-    gains and slopes by z: with variances of 1e13 times the noise that is a hundredth of a nat.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    state : State
-        Where it was certified.
-    certificate : Certificate
-        What was found there.
-
-    Returns
-    -------
-    Certificate
-        With a larger rounding.
-    """
-    gram = problem.quad.gram(state.active)
-    own = 1.0 + per_column(state.v, len(gram.g)) * gram.diag / state.noise_var
-    weighed = float(own @ np.einsum("ij,ij->i", state.white.z, state.white.z))
-    rounding = certificate.rounding + float(np.finfo(float).eps) * weighed
-    return replace(certificate, rounding=rounding)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.design import Design, Moments
+from sparsebayes.low_rank import LowRankDesign
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
@@ -20,25 +21,40 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "COLLINEAR",
+    "EPS",
     "ROOTED",
+    "SUMMED",
     "CenteredQuadratic",
     "ColumnCache",
     "DesignQuadratic",
     "Gram",
+    "Later",
+    "LeastSquares",
     "OrthonormalQuadratic",
     "Quadratic",
     "Root",
-    "Rooted",
     "Targets",
     "members",
+    "most_rooted",
+    "reduced",
 ]
 
 COLLINEAR = 1e-8
 """A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
 
 ROOTED = 1e-10
-"""The same where the root of G is known."""
+"""The same for a root whose columns are sums of others, with the errors of these sums."""
 
+SUMMED = 1e-11
+"""Relative error of such columns."""
+
+EPS = float(np.finfo(float).eps)
+"""Rounding of float64."""
+
+_TOLD = 1e-20  # as `ROOTED`, for columns known to the last bit: S is a square, of an error of eps
+
+_ROOTED_WORK = 4e10  # N m^2 up to which the root of m atoms takes a few seconds,
+_FEW_ROOTED = 256  # and atoms of any number of rows
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
 _SPARE_CELLS = 2**24  # entries of columns that are made room for in advance: 128 megabytes
 _RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
@@ -89,7 +105,7 @@ class Quadratic(Protocol):
 
     @property
     def collinear(self) -> float:
-        """Fraction of diag(G) below which S is rounding; below `COLLINEAR` it is a `Rooted`."""
+        """Fraction of diag(G) below which S is rounding; below `COLLINEAR` there is a root."""
         ...
 
     @property
@@ -105,24 +121,140 @@ class Quadratic(Protocol):
         """Return the quadratic of some atoms alone, dense."""
         ...
 
-
-class Rooted(Quadratic, Protocol):
-    """A quadratic whose root is known: G = D'D."""
-
-    def along(self, rows: FloatArray) -> FloatArray:
-        """Products of rows, shape (k, q), with all columns of D, shape (k, M)."""
+    def least_squares(self) -> "LeastSquares | None":
+        """What this is the square of, where that is known."""
         ...
 
 
-class Root(NamedTuple):
-    """Least squares that a quadratic is that of: ``G = D'D``, ``g = D't``.
+class LeastSquares(Protocol):
+    """What a quadratic is the square of: ``G = D'D`` and ``g = D't``, with columns D of length q.
 
     G holds the squares of what D holds: atoms whose weights almost cancel leave twice the digits
     in D that they leave in G.
     """
 
+    @property
+    def t(self) -> FloatArray:
+        """Targets, (q, T)."""
+        ...
+
+    @property
+    def rest(self) -> float | None:
+        """Squares of targets that no column reaches; None where that is tt less those of t."""
+        ...
+
+    @property
+    def error(self) -> float:
+        """Relative error of the columns."""
+        ...
+
+    @property
+    def least(self) -> float:
+        """Fraction of diag(G) below which S is rounding."""
+        ...
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return some columns, shape (q, k)."""
+        ...
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (k, q), with all columns, shape (k, M)."""
+        ...
+
+
+class Root(NamedTuple):
+    """The least squares of few atoms, as a matrix."""
+
     D: FloatArray  # (q, M)
     t: FloatArray  # (q, T)
+    rest: float | None = None
+    error: float = SUMMED
+
+    @property
+    def least(self) -> float:
+        """Fraction of diag(G) below which S is rounding."""
+        return ROOTED if self.error > EPS else _TOLD
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return some columns, shape (q, k)."""
+        return self.D[:, indices]
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (k, q), with all columns, shape (k, M)."""
+        return np.asarray(rows @ self.D)
+
+
+def reduced(root: Root) -> Root:
+    """The same least squares with no more rows than columns and targets: a triangle.
+
+    Parameters
+    ----------
+    root : Root
+        Of any number of rows.
+
+    Returns
+    -------
+    Root
+        ``root`` itself where it has as few rows.
+    """
+    q, m = root.D.shape
+    if q <= m + root.t.shape[1]:
+        return root
+    R = np.asarray(np.linalg.qr(np.concatenate([root.D, root.t], axis=1), mode="r"))
+    return root._replace(D=R[:, :m], t=R[:, m:])
+
+
+def most_rooted(n: int) -> int:
+    """Atoms at n rows up to which a root of all of them is worth its cost."""
+    return max(_FEW_ROOTED, int((_ROOTED_WORK / max(n, 1)) ** 0.5))
+
+
+class Later:
+    """The root of some atoms, made when it is asked for first and then kept.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the root of the atoms at given positions.
+    indices : ndarray of shape (m,)
+        Which atoms.
+    most : int
+        Atoms beyond which a root is not worth its cost, and each smaller model makes its own.
+    """
+
+    def __init__(self, make: Callable[[IndexArray], Root], indices: IndexArray, most: int) -> None:
+        self._make, self._indices, self._most = make, indices, most
+        self._made: Root | None = None
+
+    def __call__(self) -> Root | None:
+        """Return the root, or None where there are too many atoms."""
+        if self._made is None and self._indices.size <= self._most:
+            self._made = self._make(self._indices)
+        return self._made
+
+    def some(self, own: IndexArray) -> "Later":
+        """The root of some of these atoms.
+
+        Parameters
+        ----------
+        own : ndarray of shape (k,)
+            Which of them.
+
+        Returns
+        -------
+        Later
+            Taken from this root, where that is worth its cost.
+        """
+        few = self._indices[own]
+        if self._indices.size > self._most:
+            return Later(self._make, few, self._most)
+
+        def taken(_: IndexArray) -> Root:
+            whole = self()
+            assert whole is not None
+            return reduced(whole._replace(D=whole.D[:, own]))
+
+        return Later(taken, few, self._most)
 
 
 @dataclass(frozen=True)
@@ -145,17 +277,17 @@ class Gram:
     spread: float
     log_offset: float = 0.0
     group: int = 1  # columns that share one variance
-    root: Root | None = None  # where it is known
+    root: Root | None = None  # where it is known: then it is used always
+    later: Later | None = None  # where it can be made: then it is used where squares lose digits
 
     @property
     def collinear(self) -> float:
         """Fraction of diag(G) below which S is rounding."""
         return COLLINEAR if self.root is None else ROOTED
 
-    def along(self, rows: FloatArray) -> FloatArray:
-        """Products of rows, shape (k, q), with all columns of D, where these are known."""
-        assert self.root is not None
-        return np.asarray(rows @ self.root.D)
+    def least_squares(self) -> Root | None:
+        """What this is the square of, where that is known."""
+        return self.root if self.later is None else self.later()
 
     @property
     def size(self) -> int:
@@ -182,7 +314,9 @@ class Gram:
         own = members(indices, self.group)
         G = self.G.take(own, axis=0).take(own, axis=1)
         root = None if self.root is None else self.root._replace(D=self.root.D[:, own])
-        return Gram(G, self.g[own], self.tt, self.n, self.spread, self.log_offset, self.group, root)
+        later = None if self.later is None else self.later.some(own)
+        known = self.tt, self.n, self.spread, self.log_offset, self.group
+        return Gram(G, self.g[own], *known, root, later)
 
 
 @dataclass(frozen=True)
@@ -253,6 +387,9 @@ class OrthonormalQuadratic:
         G = np.diag(self.diag[indices])
         return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
 
+    def least_squares(self) -> None:
+        """Nothing is lost in the squares of orthonormal atoms."""
+
 
 def members(indices: IndexArray, group: int) -> IndexArray:
     """Columns of atoms that have ``group`` columns each."""
@@ -300,10 +437,12 @@ class CenteredQuadratic:
         self.n = total - 1.0 if center else total
         # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
         self.log_offset = -0.5 * n_targets * float(np.log(total)) if center else 0.0
+        self.before = 0.0  # of tt, what no row has
         if noise_prior is not None:
             before = noise_prior.observations(n_targets)
             self.n += before.n
             self.tt += before.tt
+            self.before = before.tt
             self.log_offset += before.log_offset
         self.cache = ColumnCache(len(self.norm))
         self._recent = RecentBlock(len(self.norm))
@@ -330,7 +469,16 @@ class CenteredQuadratic:
         elif new.size:
             G[new[:, None], new] = self._recent.block(indices[new], self._block)
         G.flat[:: indices.size + 1] = self.diag[indices]
-        return Gram(G, self.g[indices], self.tt, self.n, self.spread, self.log_offset)
+        known = self.tt, self.n, self.spread, self.log_offset
+        return Gram(G, self.g[indices], *known, later=self._later(indices))
+
+    def least_squares(self) -> LeastSquares | None:
+        """What this is the square of, where that is known."""
+        return None
+
+    def _later(self, indices: IndexArray) -> Later | None:
+        """The root of some atoms, where it can be made."""
+        return None
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         """Columns of G as rows."""
@@ -376,11 +524,13 @@ class DesignQuadratic(CenteredQuadratic):
     ) -> None:
         self.design = design
         self.weights = weights
+        self._least_squares: LeastSquares | None = None
         total = float(design.shape[0] if weights is None else weights.sum())
         weighted = t if weights is None else t * weights[:, None]
         average = weighted.sum(axis=0) / total
         residual = t - average if center else t
         weighted = residual if weights is None else residual * weights[:, None]
+        self.t = residual if weights is None else residual * np.sqrt(weights)[:, None]
         squares = float(np.einsum("ij,ij->", weighted, residual))
         moments = design.moments(weights, center)
         super().__init__(moments, Targets(total, average, squares), center, noise_prior)
@@ -395,6 +545,23 @@ class DesignQuadratic(CenteredQuadratic):
             atoms -= self.mean[indices, None]
         atoms *= self._inverse_norm[indices, None]
         return atoms
+
+    def least_squares(self) -> LeastSquares:
+        """Atoms and targets at the rows, or in the few coordinates that the rows have."""
+        if self._least_squares is None:
+            if isinstance(self.design, LowRankDesign):
+                self._least_squares = _of_coordinates(self, self.design)
+            else:
+                self._least_squares = AtRows(self)
+        return self._least_squares
+
+    def _later(self, indices: IndexArray) -> Later:
+        return Later(self._root, indices, most_rooted(self.design.shape[0]))
+
+    def _root(self, indices: IndexArray) -> Root:
+        rows = self.least_squares()
+        D = rows.columns(indices)
+        return reduced(Root(D, rows.t, rows.rest, rows.error))
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         atoms = self.unit_atoms(fresh)
@@ -420,6 +587,60 @@ class DesignQuadratic(CenteredQuadratic):
             part = slice(start, start + step)
             G[part] = self._compute(indices[part])[:, indices]
         return 0.5 * (G + G.T)
+
+
+@dataclass(frozen=True)
+class AtRows:
+    """Least squares of a design: columns are atoms at all rows, times roots of weights."""
+
+    quad: DesignQuadratic
+    error = EPS
+    least = _TOLD
+
+    @property
+    def t(self) -> FloatArray:
+        """Targets, (N, T)."""
+        return self.quad.t
+
+    @property
+    def rest(self) -> float:
+        """Squares of targets that no column reaches: those of a prior of the noise."""
+        return self.quad.before
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return some columns, shape (N, k)."""
+        quad = self.quad
+        atoms = quad.unit_atoms(indices)
+        weights = quad.weights
+        if quad.mean.any():  # the rounding of a mean that is large beside what varies about it
+            shares = np.full(atoms.shape[1], 1.0) if weights is None else weights
+            atoms -= (atoms @ (shares / quad.total))[:, None]
+        if weights is not None:
+            atoms *= np.sqrt(weights)
+        return np.asarray(atoms.T)
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows, shape (k, N), with all columns, shape (k, M)."""
+        quad = self.quad
+        rows = rows if quad.weights is None else rows * np.sqrt(quad.weights)
+        found = quad.design.correlate(np.ascontiguousarray(rows))
+        if quad.mean.any():
+            found -= rows.sum(axis=1)[:, None] * quad.mean
+        found *= quad._inverse_norm
+        return found
+
+
+def _of_coordinates(quad: DesignQuadratic, design: LowRankDesign) -> Root:
+    """Least squares of a design whose rows have few coordinates."""
+    A = design.A.T
+    ones = np.ones(len(A)) if quad.weights is None else quad.weights
+    if quad.mean.any():
+        A = A - (ones @ A) / quad.total
+    basis, R = np.linalg.qr(A * np.sqrt(ones)[:, None])
+    t = basis.T @ quad.t
+    left = quad.t - basis @ t
+    rest = quad.before + float(np.vdot(left, left))
+    return Root((R @ design.B) * quad._inverse_norm, t, rest, EPS)
 
 
 class RecentBlock:

@@ -12,9 +12,24 @@ from sparsebayes.dictionaries._protocol import OutOfRange
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.noise_priors import NoisePrior
-from sparsebayes.quadratic import CenteredQuadratic, Targets
+from sparsebayes.quadratic import (
+    EPS,
+    CenteredQuadratic,
+    Later,
+    Root,
+    Targets,
+    most_rooted,
+    reduced,
+)
 from sparsebayes.rows.blocks import Rows
-from sparsebayes.rows.gaussian import Grams, Products, ProductSums, norms_of
+from sparsebayes.rows.gaussian import (
+    Factors,
+    Grams,
+    Products,
+    ProductSums,
+    norms_of,
+    side_by_side,
+)
 from sparsebayes.rows.span import Span
 
 FloatArray = NDArray[np.float64]
@@ -70,6 +85,8 @@ class RowQuadratic(CenteredQuadratic):
     ) -> None:
         self.rows, self.atoms, self.center, self.span = rows, atoms, center, span
         self.reference = np.zeros(atoms.size)
+        self._whole: Later | None = None
+        self._spanned: tuple[FloatArray, FloatArray] | None = None
         if span is not None:
             self.reference = span.means
         elif center and reference is not None:
@@ -126,6 +143,35 @@ class RowQuadratic(CenteredQuadratic):
         columns *= self._inverse_norm[chosen, None]
         columns[np.arange(chosen.size), chosen] = self.diag[chosen]
         return columns
+
+    def least_squares(self) -> Root | None:
+        """All atoms and the targets in one more pass, where they are few or sums of few."""
+        if self._whole is None:
+            self._whole = self._later(np.arange(self.size))
+        return self._whole()
+
+    def _later(self, indices: IndexArray) -> Later:
+        most = self.size if self.span is not None else most_rooted(int(self.total))
+        return Later(self._root, indices, most)
+
+    def _root(self, indices: IndexArray) -> Root:
+        """The root of some atoms: a pass with them, or with the few that they are sums of."""
+        span = self.span
+        if span is None:
+            few, reference = self.atoms.restrict(indices), self.mean[indices]
+            D, t = self._factored(few, reference)
+        else:
+            if self._spanned is None:
+                self._spanned = self._factored(span.few, span.reference)
+            D, t = self._spanned
+            D = D @ span.T[:, indices]
+        return reduced(Root(D * self._inverse_norm[indices], t, self.before, EPS))
+
+    def _factored(self, atoms: Atoms, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Atoms and targets as a triangle, in a pass that forms no squares."""
+        factors = Factors(atoms, reference, self.offset, self.center)
+        R = factors.merged(self.rows.fold(factors, side_by_side))
+        return R[:, : atoms.size], R[:, atoms.size :]
 
     def _compute(self, fresh: IndexArray) -> FloatArray:
         if self.span is not None:

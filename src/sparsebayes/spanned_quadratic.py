@@ -3,8 +3,10 @@
 With P the curvature of all samples in coordinates u, intercepts projected out, and F'F = P, atoms
 ``u'A`` are the columns of the small design ``D = F A``: the quadratic is that of least squares with
 these columns. What is lost in G = D'D where weights almost cancel is still there in D, and the
-engine takes it from there (`quadratic.Root`).
+engine takes it from there (`quadratic.LeastSquares`).
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from sparsebayes.active_quadratic import log_offset_at, total_pull
 from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
 from sparsebayes.mode_search import Normal
-from sparsebayes.quadratic import ROOTED, Root
+from sparsebayes.quadratic import ROOTED, SUMMED, Root
 from sparsebayes.roots import rooted
 from sparsebayes.rows.latent import Functions, LookSums
 
@@ -26,7 +28,7 @@ _CONSTANT = (8 * float(np.finfo(float).eps)) ** 2  # of its square: what is left
 
 
 class SpannedQuadratic(LatentColumns):
-    """Quadratic of a likelihood of K latent functions around a place; a `quadratic.Rooted`.
+    """Quadratic of a likelihood of K latent functions around a place, whose root is known.
 
     Parameters
     ----------
@@ -133,6 +135,10 @@ class SpannedQuadratic(LatentColumns):
         D = self._columns(indices)
         return np.asarray(D.T @ D)
 
+    def least_squares(self) -> "_Turned":
+        """What this is the square of."""
+        return _Turned(self)
+
     def along(self, rows: FloatArray) -> FloatArray:
         """Products of rows, shape (p, k), with all columns of D, shape (p, M K)."""
         left, found = rows @ self._F, np.empty((len(rows), len(self.g)))
@@ -142,3 +148,26 @@ class SpannedQuadratic(LatentColumns):
 
     def _root(self, indices: IndexArray) -> Root:
         return Root(self._columns(indices), self._t)
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """The small design D of a quadratic."""
+
+    quad: SpannedQuadratic
+    rest = None
+    error = SUMMED
+    least = ROOTED
+
+    @property
+    def t(self) -> FloatArray:
+        """Targets, (q, 1)."""
+        return self.quad._t
+
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return some columns, shape (q, k)."""
+        return self.quad._columns(indices)
+
+    def along(self, rows: FloatArray) -> FloatArray:
+        """Products of rows with all columns."""
+        return self.quad.along(rows)

@@ -21,6 +21,7 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "TILE_CELLS",
+    "Factors",
     "GramSums",
     "Grams",
     "Norms",
@@ -31,6 +32,7 @@ __all__ = [
     "norms_of",
     "sample_means",
     "shifted_tiles",
+    "side_by_side",
 ]
 
 TILE_CELLS = 2**19
@@ -249,6 +251,82 @@ class Grams:
                 phi *= root[rows, None]
             gram += phi.T @ phi
         return GramSums(float(ones.sum()), first, gram)
+
+
+Triangles = tuple[tuple[int, FloatArray], ...]
+"""Triangles that blocks are reduced to, each with the position of its first row."""
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The statistic of least squares without their squares: each block as a triangle.
+
+    Parameters
+    ----------
+    atoms : Atoms
+        The atoms, m.
+    reference : ndarray of shape (m,)
+        What is subtracted from them.
+    mean : ndarray of shape (T,)
+        What is subtracted from the targets.
+    center : bool
+        Whether a constant comes first, so that what follows it is centered.
+    """
+
+    atoms: Atoms
+    reference: FloatArray
+    mean: FloatArray
+    center: bool
+
+    def __call__(self, block: Block) -> Triangles:
+        """Reduce the rows of a block.
+
+        Parameters
+        ----------
+        block : Block
+            Rows; ``y`` holds targets, (n, T).
+
+        Returns
+        -------
+        tuple
+            One triangle, of the columns ``[1, atoms, targets]``.
+        """
+        lead = int(self.center)
+        columns = lead + self.atoms.size + block.y.shape[1]
+        found = np.zeros((0, columns))
+        cells = max(TILE_CELLS, 4 * columns * columns)
+        for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
+            part = np.empty((len(phi), columns))
+            part[:, :lead] = 1.0
+            part[:, lead : lead + self.atoms.size] = phi
+            part[:, lead + self.atoms.size :] = block.y[rows] - self.mean
+            if block.weights is not None:
+                part *= np.sqrt(block.weights[rows])[:, None]
+            found = np.asarray(np.linalg.qr(np.concatenate([found, part]), mode="r"))
+        return ((block.start, found),)
+
+    def merged(self, found: Triangles) -> FloatArray:
+        """One triangle of all blocks: in the order of rows, wherever they were.
+
+        Parameters
+        ----------
+        found : tuple
+            Triangles of blocks.
+
+        Returns
+        -------
+        ndarray of shape (k, m + T)
+            Of atoms and targets, centered if they are to be.
+        """
+        R = np.zeros((0, found[0][1].shape[1]))
+        for _, part in sorted(found, key=lambda one: one[0]):
+            R = np.asarray(np.linalg.qr(np.concatenate([R, part]), mode="r"))
+        return R[1:, 1:] if self.center else R
+
+
+def side_by_side(one: Triangles, other: Triangles) -> Triangles:
+    """Triangles of more blocks: merged in the end, for their order tells in the last digits."""
+    return one + other
 
 
 def _faint(atoms: Atoms, reference: FloatArray, block: Block, second: FloatArray) -> FloatArray:

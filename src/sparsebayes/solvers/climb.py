@@ -51,6 +51,7 @@ class Run:
     report: Report | None
     large: bool  # structure is sought in a sample of the dictionary
     patient: bool = False  # restarts were asked for: the optimum matters more than the time
+    sharp: bool = False  # atoms nearly in the span of the model are told from it (`engine.screen`)
     iterations: int = 0
     work: float = 0.0  # about the time spent, in nanoseconds
     allowance: float = np.inf  # work at which a detour is given up
@@ -94,7 +95,7 @@ class Run:
         ):
             quad = self.problem.quad
             self._screened = self._swaps = None  # as large as a few columns of G: not two of them
-            statistics = screen(quad, self.problem.hyperprior, state)
+            statistics = screen(quad, self.problem.hyperprior, state, sharp=self.sharp)
             self.count(_SCREEN, quad.size * (state.active.size**2 + 1000))
             last = self._screened = self.problem, state, statistics
         return last[2]
@@ -212,12 +213,11 @@ def additions(
         top = top[np.argpartition(-gains[top], _BATCH - 1)[:_BATCH]]
     top = top[np.argsort(-gains[top], kind="stable")]
     own = members(top, group)
-    X = statistics.X[:, own]
-    R = problem.quad.gram(top).G - X.T @ X
+    R = statistics.products(problem.quad, top)
     R /= noise_var
     r = statistics.Q[own]
     # S below which a candidate is of no use: collinear with the model, or already in it
-    least = problem.quad.diag[own] * (problem.quad.collinear / noise_var)
+    least = problem.quad.diag[own] * (statistics.least / noise_var)
     update = np.empty_like(R)
     chosen: list[int] = []
     variances: list[float] = []

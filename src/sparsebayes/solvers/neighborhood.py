@@ -51,7 +51,7 @@ def within(run: Run, state: State, pool: IndexArray, search: Callable[[State], S
 def entering(run: Run, state: State, count: int) -> IndexArray:
     """Atoms closest to entering, ``count`` of them, and those of the model; in order."""
     statistics = run.screen(state)
-    resolved = statistics.S * state.noise_var > run.problem.quad.collinear * run.problem.quad.diag
+    resolved = statistics.S * state.noise_var > statistics.least * run.problem.quad.diag
     ratio = np.einsum("ij,ij->i", statistics.Q, statistics.Q)
     ratio /= np.where(resolved, statistics.S, np.inf)
     ratio[state.active] = np.inf

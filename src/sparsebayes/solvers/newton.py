@@ -23,7 +23,7 @@ from sparsebayes.engine import (
     whiten,
     without_self,
 )
-from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
+from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, best_variance, gain
 from sparsebayes.quadratic import Gram
 
 FloatArray = NDArray[np.float64]
@@ -35,6 +35,8 @@ __all__ = [
     "ascent",
     "curvature",
     "derivatives",
+    "held_slope",
+    "is_floored",
     "log_step",
     "newton",
     "prune",
@@ -57,6 +59,11 @@ class Noise(NamedTuple):
     var: float
     estimated: bool
     floor: float
+
+
+def is_floored(noise: Noise) -> bool:
+    """Whether an estimated noise is at its floor."""
+    return noise.estimated and noise.var <= noise.floor * (1 + 1e-9)
 
 
 @dataclass(frozen=True)
@@ -123,10 +130,9 @@ def derivatives(
     if not noise.estimated:
         return Derivatives(gradient, H)
     misfit = white.residual / noise.var
-    trace = float(np.add.reduce(d))
     each = m / max(prior.rho.size, 1)  # of length one where all are equal
-    slope = 0.5 * (misfit - n_targets * (gram.n - m + trace)) + each * float(prior.rho.sum())
-    if noise.var <= noise.floor * (1 + 1e-9) and slope < 0:
+    slope = _noise_slope(gram, noise, white, prior)
+    if is_floored(noise) and slope < 0:
         gradient[m] = 0.0
         H[m, :] = H[:, m] = 0.0
         H[m, m] = -1.0
@@ -142,6 +148,45 @@ def derivatives(
         + each * float(prior.rho_rho.sum())
     )
     return Derivatives(gradient, H)
+
+
+def _noise_slope(gram: Gram, noise: Noise, white: Whitened, prior: LogDerivatives) -> float:
+    """Derivative of the objective in the log noise."""
+    m, n_targets = gram.g.shape
+    misfit = white.residual / noise.var
+    trace = float(np.add.reduce(white.W.diagonal()))
+    each = m / max(prior.rho.size, 1)  # of length one where all are equal
+    return float(0.5 * (misfit - n_targets * (gram.n - m + trace)) + each * prior.rho.sum())
+
+
+def held_slope(
+    gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened
+) -> float:
+    """Derivative in the log noise where its floor holds the noise, negative; else zero.
+
+    `derivatives` leaves it out of the gradient, for no step may follow it.
+
+    Parameters
+    ----------
+    gram : Gram
+        Quadratic of the active atoms.
+    hyperprior : Hyperprior
+        Prior of the variances.
+    v : ndarray of shape (m,)
+        Prior variances.
+    noise : Noise
+        Noise variance and whether it is a parameter.
+    white : Whitened
+        Posterior at these parameters.
+
+    Returns
+    -------
+    float
+        The derivative.
+    """
+    if not is_floored(noise):
+        return 0.0
+    return min(_noise_slope(gram, noise, white, hyperprior.log_derivatives(v, noise.var)), 0.0)
 
 
 def _shared_derivatives(

@@ -388,6 +388,7 @@ def combined(certificates: list[Certificate]) -> Certificate:
         max(one.gradient_norm for one in certificates),
         max(one.max_curvature for one in certificates),
         max(one.rounding for one in certificates),
+        noise_gradient=max(one.noise_gradient for one in certificates),
     )
 
 

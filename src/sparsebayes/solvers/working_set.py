@@ -27,7 +27,6 @@ from sparsebayes.problem import (
     Status,
     certify,
     empty_state,
-    excused,
 )
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.creep import creep, stride
@@ -202,17 +201,19 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
         run.note("certify", state, certificate.max_gain)
         if replace(certificate, rounding=0.0).holds(tol):
             return solution(run, state, noise, Status.CONVERGED, certificate)
-        allowed = excused(problem, state, certificate)
         if run.exhausted:
-            ended = Status.CONVERGED if allowed.holds(tol) else Status.MAX_ITER
-            return solution(run, state, noise, ended, allowed)
+            ended = Status.CONVERGED if certificate.holds(tol) else Status.MAX_ITER
+            return solution(run, state, noise, ended, certificate)
+        if certificate.max_gain > tol and not run.sharp:  # what no screen of squares has seen
+            run.sharp, run._screened, previous = True, None, -np.inf
+            continue
         if state.objective <= previous + 1e-12 * abs(state.objective):
             finer = polished(problem, state, noise, tol**0.5)
             better, _ = certify(problem, finer, noise)
             if better.holds(tol):
                 return solution(run, finer, noise, Status.CONVERGED, better)
-            ended = Status.CONVERGED if allowed.holds(tol) else Status.STALLED
-            return solution(run, state, noise, ended, allowed)
+            ended = Status.CONVERGED if certificate.holds(tol) else Status.STALLED
+            return solution(run, state, noise, ended, certificate)
         previous = state.objective
 
 
