@@ -34,7 +34,7 @@ def test_breaks_are_noticed_or_not(tree, tmp_path):
     sound = (copy.path / "src/sparsebayes/sums.py").read_text()
 
     def of(tests, *places):
-        return copy.outcome(breaks.breaking("room", "what", tests, *places), 60.0, whole=False)
+        return copy.outcome(breaks.breaking("room", "what", tests, *places), 60.0)
 
     found = of("sums*", ("gone", ""), ("2 * x", "3 * x"))
     assert (found.noticed, found.by) == ("noticed", "tests/test_sums.py::test_double")
@@ -69,3 +69,12 @@ def test_breaks_are_many_and_spread_over_the_rooms():
     assert breaks.chosen(["export: C"]) == [
         fault for fault in breaks.BREAKS if fault.what.startswith("C:")
     ]
+
+
+def test_a_test_that_fails_anyway_does_not_count(tree, tmp_path):
+    (tmp_path / "work").mkdir()
+    (tree / "tests" / "test_more.py").write_text("def test_always():\n    assert False\n")
+    copy = breaks.Copy(tree, tmp_path / "work")
+    fault = breaks.breaking("room", "what", "more* sums*", ("2 * x", "3 * x"))
+    (found,) = copy.outcomes([fault], 60.0, whole=False)
+    assert (found.noticed, found.by) == ("noticed", "tests/test_sums.py::test_double")
