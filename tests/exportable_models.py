@@ -73,6 +73,8 @@ CLASSIFIERS = {
     "three-columns": SparseBayesClassifier(prior="flat"),
     "three-union": SparseBayesClassifier(Linear() + Kernel("rbf")),
     "seven": RVC(),
+    "light": SparseBayesClassifier(class_weight={"high": 0.01}),
+    "three-light": RVC(class_weight={13: 0.01}),
     "nothing": SparseBayesClassifier(),
     "nothing-of-three": SparseBayesClassifier(),
 }

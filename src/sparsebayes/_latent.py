@@ -21,7 +21,7 @@ from sparsebayes.kernel_learning import fit_kernels, learns, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
-from sparsebayes.likelihoods import Likelihood
+from sparsebayes.likelihoods import Likelihood, totals_of
 from sparsebayes.pooled_widths import Pairs, hold_widths, is_pooled
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import members
@@ -147,7 +147,7 @@ def infer(
     assert isinstance(state, State)  # orthonormal atoms have a closed form for Gaussian noise only
     norm = quad.norm[state.active * quad.group]
     return Inference(
-        posterior_of(state, quad, counted),
+        posterior_of(state, quad, counted, totals_of(likelihood, samples.y[:, 0], weights)),
         solution,
         solution.log_evidence,
         atoms.size * K,
@@ -232,7 +232,9 @@ def count_norms(norms: FloatArray, kernels: bool = False) -> int:
     return int(present.size)
 
 
-def posterior_of(state: State, quad: LatentColumns, atoms: Atoms) -> LatentPosterior:
+def posterior_of(
+    state: State, quad: LatentColumns, atoms: Atoms, totals: FloatArray | None
+) -> LatentPosterior:
     """Keep the active columns, in the order of latent functions and then of the dictionary.
 
     Parameters
@@ -243,6 +245,8 @@ def posterior_of(state: State, quad: LatentColumns, atoms: Atoms) -> LatentPoste
         What they are columns of.
     atoms : Atoms
         All its atoms.
+    totals : ndarray or None
+        Weights of the classes or of all events, as `likelihoods.totals_of` gives them.
 
     Returns
     -------
@@ -271,5 +275,5 @@ def posterior_of(state: State, quad: LatentColumns, atoms: Atoms) -> LatentPoste
         root=root[order],
         prior_variance=v[order],
         offset=quad.offset,
-        offset_root=quad.intercepts.root,
+        offset_root=quad.intercepts.trusted_root(totals),
     )

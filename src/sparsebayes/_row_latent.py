@@ -71,6 +71,7 @@ def infer_rows(
     likelihood: Likelihood,
     shared: bool,
     counts: FloatArray | None,
+    totals: FloatArray | None,
     fit_intercept: bool,
     prior: Any,
     solver: str,
@@ -98,6 +99,8 @@ def infer_rows(
         Whether latent functions share the variance of each atom.
     counts : ndarray of shape (classes,) or None
         Rows of positive weight of each class, where targets are classes.
+    totals : ndarray or None
+        Weights of the classes or of all events, as `likelihoods.totals_of` gives them.
     fit_intercept : bool
         Whether each latent function has an intercept.
     prior : str, float or Hyperprior
@@ -139,7 +142,7 @@ def infer_rows(
         found = fit.run(plan, solve, start, saved, tol, max_iter)
     state = found.solution.state
     assert isinstance(state, State)
-    posterior = posterior_of(state, found.quad, atoms.restrict(found.atoms))
+    posterior = posterior_of(state, found.quad, atoms.restrict(found.atoms), totals)
     whole = replace(found.solution, state=replace(state, active=found.point.active))
     evidence = found.solution.log_evidence
     size = atoms.size * likelihood.n_latent

@@ -68,6 +68,47 @@ class Intercepts:
         """Whether an intercept has no curvature left, so that its covariance says nothing."""
         return not bool((self.C.diagonal() > _NO_CURVATURE).all())
 
+    def trusted_root(self, totals: FloatArray | None) -> FloatArray:
+        """Root of the covariance, without the variance that no posterior of the intercepts has.
+
+        Under the exact posterior the expected number of rows of a class is the weight n of that
+        class, as an intercept's score is zero on average. Averaged over a Gaussian around the
+        mode it is about n exp(variance / 2), and the variance grows as 1 / n: where n is below
+        one, the lighter a class is the more probable it would become. Excess is trusted up to a
+        factor of 1 / (1 - n), which sets no limit from a whole row on.
+
+        Parameters
+        ----------
+        totals : ndarray or None
+            Weight of each class (two or K of them) or of all events; None where it is not known.
+
+        Returns
+        -------
+        ndarray of shape (K, K)
+            ``root`` itself where no total is below one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> light = Intercepts(np.full((10, 1, 1), 0.001), center=True)
+        >>> float(light.covariance[0, 0]), light.trusted_root(np.array([0.01, 9.0])).round(2)
+        (100.0, array([[0.14]]))
+        """
+        root, K = self.root, len(self.root)
+        if totals is None:
+            return root
+        for k in np.flatnonzero((totals > 0) & (totals < 1)):
+            contrast = np.ones(1)
+            if K > 1:  # a class against the others, each as far as it has weight
+                contrast = -totals / (totals.sum() - totals[k])
+                contrast[k] = 1.0
+            spread = contrast @ root
+            variance, most = float(spread @ spread), -2.0 * math.log1p(-float(totals[k]))
+            if variance > most:
+                less = (1.0 - math.sqrt(most / variance)) / variance
+                root = root - less * np.outer(root @ spread, spread)
+        return root
+
     def _invert(self) -> None:
         K, own = len(self.C), self.C.diagonal()
         firm = np.flatnonzero(own > _NO_CURVATURE)

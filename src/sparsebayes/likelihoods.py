@@ -15,7 +15,15 @@ from scipy.special import gammaln, xlogy
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Bernoulli", "Expansion", "Gaussian", "Likelihood", "Multinomial", "Poisson"]
+__all__ = [
+    "Bernoulli",
+    "Expansion",
+    "Gaussian",
+    "Likelihood",
+    "Multinomial",
+    "Poisson",
+    "totals_of",
+]
 
 _LARGEST_COUNT = 2.0**53  # beyond it float64 cannot tell integers apart
 _LARGEST_LOG_RATE = 300.0  # no count is near exp(300); squares of it still fit into float64
@@ -417,6 +425,43 @@ class Poisson:
         from sparsebayes.predictive import Counts
 
         return Counts(mean[:, 0], np.sqrt(covariance[:, 0, 0]))
+
+
+def totals_of(
+    likelihood: Likelihood, t: FloatArray, weights: FloatArray | None
+) -> FloatArray | None:
+    """Weight of each class, or of all events: what the rows say of the intercepts.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+        One of ours, or any other.
+    t : ndarray of shape (N,)
+        Targets as the likelihood checked them.
+    weights : ndarray of shape (N,) or None
+        Weight of each row.
+
+    Returns
+    -------
+    ndarray or None
+        Of both classes for `Bernoulli`, of all K for `Multinomial`, one number for `Poisson`;
+        None for other likelihoods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> totals_of(Bernoulli(), np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.25]))
+    array([2.  , 0.25])
+    >>> totals_of(Poisson(), np.array([0.0, 3.0]), None)
+    array([3.])
+    """
+    kind = type(likelihood)  # not isinstance: what inherits from ours may mean something else
+    w = np.ones(len(t)) if weights is None else weights
+    if kind is Bernoulli:
+        return np.array([float(w @ (1.0 - t)), float(w @ t)])
+    if kind is Multinomial:
+        return np.bincount(t.astype(np.intp), w, likelihood.n_latent).astype(np.float64)
+    return np.array([float(w @ t)]) if kind is Poisson else None
 
 
 def _log_density_of_best_rate(t: FloatArray) -> FloatArray:

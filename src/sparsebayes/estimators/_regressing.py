@@ -22,7 +22,7 @@ from sparsebayes.estimators._forecasting import Forecasting
 from sparsebayes.estimators._incremental import Growing
 from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.likelihoods import Likelihood, Poisson
+from sparsebayes.likelihoods import Likelihood, Poisson, totals_of
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Report, Solution
 from sparsebayes.quadratic import OrthonormalQuadratic
@@ -188,7 +188,9 @@ class Regressing(RegressorMixin, Forecasting, Growing, Streaming):
         assert summary.targets is not None
         assert summary.inputs is not None
         _check_counts(likelihood, bool(summary.targets.high.any()))
-        result = self._infer_rows(rows, summary, dictionary, journey, likelihood)
+        # What totals are of counts, they are of their mean with the weight of all.
+        totals = totals_of(likelihood, summary.targets.mean, np.array([summary.weight]))
+        result = self._infer_rows(rows, summary, dictionary, journey, likelihood, totals=totals)
         relevance = relevance_of(result.posterior.atoms, summary.inputs.variance)
         return self._keep_latent(result, likelihood, relevance)
 

@@ -80,6 +80,7 @@ class Streaming(Fitting):
         likelihood: Likelihood,
         shared: bool = False,
         counts: FloatArray | None = None,
+        totals: FloatArray | None = None,
     ) -> Inference:
         """Fit latent functions of rows; warm if the last fit was one of the same kind."""
         rng = seeded(0 if self.random_state is None else self.random_state)
@@ -93,6 +94,7 @@ class Streaming(Fitting):
             likelihood=likelihood,
             shared=shared,
             counts=counts,
+            totals=totals,
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
             solver=self.solver,

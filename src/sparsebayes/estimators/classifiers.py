@@ -20,7 +20,7 @@ from sparsebayes.estimators._lazy import lazily
 from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_integrals import plug_in as log_proba_at
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial
+from sparsebayes.likelihoods import Bernoulli, Likelihood, Multinomial, totals_of
 from sparsebayes.predictive import Categorical
 from sparsebayes.rows.steps import Coded
 from sparsebayes.rows.summary import summarize
@@ -91,8 +91,10 @@ class _Classifier(ClassifierMixin, Streaming):
                 summary = replace(summarize(rows), labels=labels)
             likelihood, shared = self._kind(classes)
             counts = labels.counts.astype(np.float64)
+            weights = labels.weights if of_class is None else of_class * labels.weights
+            totals = totals_of(likelihood, codes.astype(np.float64), weights)
             result = self._infer_rows(
-                rows, summary, dictionary, journey, likelihood, shared, counts
+                rows, summary, dictionary, journey, likelihood, shared, counts, totals
             )
             assert summary.inputs is not None
             relevance = relevance_of(result.posterior.atoms, summary.inputs.variance)
