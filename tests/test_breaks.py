@@ -29,21 +29,23 @@ def tree(tmp_path):
 
 
 def test_breaks_are_noticed_or_not(tree, tmp_path):
+    (tree / "tests" / "test_more.py").write_text("def test_failing_anyway():\n    assert False\n")
     (tmp_path / "work").mkdir()
     copy = breaks.Copy(tree, tmp_path / "work")
     sound = (copy.path / "src/sparsebayes/sums.py").read_text()
-
-    def of(tests, *places):
-        return copy.outcome(breaks.breaking("room", "what", tests, *places), 60.0)
-
-    found = of("sums*", ("gone", ""), ("2 * x", "3 * x"))
-    assert (found.noticed, found.by) == ("noticed", "tests/test_sums.py::test_double")
-    assert found.cpu > 0
-    assert of("sums*", ("x / 2", "x / 3")).noticed == "NOT NOTICED"
-    assert of("sums*", ("gone", "")).noticed == "NOT FOUND"
-    assert of("other*", ("x / 2", "x / 3")).noticed == "NO TESTS"
+    faults = [
+        breaks.breaking("room", "", "more* sums*", ("gone", ""), ("2 * x", "3 * x")),
+        breaks.breaking("room", "", "sums*", ("x / 2", "x / 3")),
+        breaks.breaking("room", "", "sums*", ("gone", "")),
+        breaks.breaking("room", "", "other*", ("x / 2", "x / 3")),
+    ]
+    found = copy.outcomes(faults, 60.0, whole=False)
+    noticed = ["noticed", "NOT NOTICED", "NOT FOUND", "NO TESTS"]
+    assert [one.noticed for one in found] == noticed
+    assert found[0].by == "tests/test_sums.py::test_double"
+    assert found[0].cpu > 0
     with pytest.raises(SyntaxError):
-        of("sums*", ("x / 2", "x /"))
+        copy.outcome(breaks.breaking("room", "", "sums*", ("x / 2", "x /")), 60.0)
     assert (copy.path / "src/sparsebayes/sums.py").read_text() == sound
     assert (tree / "src/sparsebayes/sums.py").read_text() == sound
 
@@ -69,12 +71,3 @@ def test_breaks_are_many_and_spread_over_the_rooms():
     assert breaks.chosen(["export: C"]) == [
         fault for fault in breaks.BREAKS if fault.what.startswith("C:")
     ]
-
-
-def test_a_test_that_fails_anyway_does_not_count(tree, tmp_path):
-    (tmp_path / "work").mkdir()
-    (tree / "tests" / "test_more.py").write_text("def test_always():\n    assert False\n")
-    copy = breaks.Copy(tree, tmp_path / "work")
-    fault = breaks.breaking("room", "what", "more* sums*", ("2 * x", "3 * x"))
-    (found,) = copy.outcomes([fault], 60.0, whole=False)
-    assert (found.noticed, found.by) == ("noticed", "tests/test_sums.py::test_double")
