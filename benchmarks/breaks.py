@@ -201,7 +201,7 @@ BREAKS = (
         "solvers",
         "the closed form of orthonormal atoms takes half the price",
         "orthonormal*",
-        ("(n_targets + 2.0 * c) * noise_var", "(n_targets + c) * noise_var"),
+        ("power[active] / noise_var - 2.0 * own_c", "power[active] / noise_var - own_c"),
     ),
     # Fit: units, samples, kernel learning, checkpoints
     breaking(
