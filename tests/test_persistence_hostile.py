@@ -5,6 +5,7 @@ import json
 import pickle
 import struct
 import sys
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -331,6 +332,81 @@ def test_newer_versions_say_how_to_upgrade(good, write):
 )
 def test_hostile_values(good, write, changes):
     refuse(write(edited(good, **changes)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tol": -1}, "tol must be a number > 0, got -1"),
+        ({"tol": "x"}, "tol must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"fit_intercept": "maybe"}, "fit_intercept must be True or False"),
+        ({"solver": ["em"]}, "solver must be one of"),
+        ({"prior": []}, "prior must be"),
+        ({"noise_variance": -1.0}, "noise_variance must be"),
+        ({"likelihood": 3}, "likelihood must be"),
+        ({"memory": "lots"}, "memory must be"),
+        ({"random_state": "seed"}, "random_state must be"),
+        ({"kernel": "rbg"}, "unknown kernel 'rbg'"),
+        ({"gamma": -2.0}, "gamma must be"),
+        ({"gamma": {"a": 1}}, "gamma must be"),
+        ({"degree": 1.5}, "degree must be"),
+        ({"kernel_params": [1]}, "kernel_params must be"),
+    ],
+    ids=str,
+)
+def test_parameters_that_no_fit_can_have_had(good, write, changes, words):
+    stored = json.loads(good["model.json"])["parameters"]
+    refuse(write(edited(good, parameters=stored | changes)), "is damaged", words)
+
+
+def test_parameters_of_dictionaries_and_classes(classes, write):
+    stored = json.loads(classes["model.json"])["parameters"]
+    kernel = {"$": "Kernel", "parameters": {"kernel": "rbf", "gamma": "wide"}}
+    union = {"$": "Union", "parameters": {"parts": [{"$": "Linear", "parameters": {}}, kernel]}}
+    for changes in ({"dictionary": "x"}, {"dictionary": union}, {"class_weight": 3}, {"shared": 1}):
+        (name,) = changes
+        words = "gamma" if changes == {"dictionary": union} else name
+        refuse(write(edited(classes, parameters=stored | changes)), words)
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classes"])
+def test_a_number_in_the_header_allocates_nothing(kind, classes, tmp_path, write):
+    """3e8 features, said by four kilobytes, are a model that knows three of them."""
+    members = classes
+    if kind == "regressor":
+        X = np.random.default_rng(0).normal(size=(40, 3))
+        save(SparseBayesRegressor(noise_variance=0.1).fit(X, X[:, 0]), tmp_path / "columns.model")
+        with zipfile.ZipFile(tmp_path / "columns.model") as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(members["model.json"])
+    header["fitted"]["n_features_in_"] = header["posterior"]["atoms"]["n_features_in"] = 3 * 10**8
+    path = write(members | {"model.json": json.dumps(header)})
+    assert path.stat().st_size < 10_000
+    tracemalloc.start()
+    model = load(path)
+    assert tracemalloc.get_traced_memory()[1] < 1e7
+    tracemalloc.stop()
+    with pytest.raises(ValueError, match="300000000 features"):
+        model.predict([[1.0, 2.0]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_weights_of_columns_after_loading(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 3
+    for model, targets in (
+        (SparseBayesRegressor(prior="flat"), X[:, 0] + 0.1 * y),
+        (SparseBayesRegressor(prior="flat"), X[:, :2] + 0.1 * y[:, None]),
+        (SparseBayesClassifier(prior="flat"), y),
+    ):
+        save(model.fit(X, targets), tmp_path / "columns.model")
+        same = load(tmp_path / "columns.model")
+        assert np.any(model.coef_)
+        np.testing.assert_array_equal(same.coef_, model.coef_)
+        again = model.fit(X[:, :2], targets)  # the coefficients of the first fit are forgotten
+        assert again.coef_.shape[-1] == 2
+    for other in (RVR(), RVR().fit(X, X[:, 0]), SparseBayesRegressor(), SparseBayesClassifier()):
+        assert not hasattr(other, "coef_")
 
 
 @pytest.mark.parametrize(

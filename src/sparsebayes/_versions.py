@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import sparsebayes
@@ -42,8 +43,10 @@ def _numbers(version: object) -> tuple[int, ...]:
     return tuple(int(part) for part in found.group().split(".")) if found else ()
 
 
-def understood(parameters: Any, of: Any, version: object) -> dict[str, Any]:
-    """Constructor parameters of a file, without those that only a newer version knows.
+def understood(
+    parameters: Any, of: Any, version: object, check: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Constructor parameters of a file, checked, without those that only a newer version knows.
 
     Predictions do not depend on them, so a file of a newer version can do without; those of this
     version or an older one hold nothing unknown, or are damaged.
@@ -56,6 +59,8 @@ def understood(parameters: Any, of: Any, version: object) -> dict[str, Any]:
         The estimator's class.
     version : object
         The version that wrote the file, as it says.
+    check : callable
+        Raises an error for an estimator whose parameters make no sense.
 
     Returns
     -------
@@ -69,6 +74,7 @@ def understood(parameters: Any, of: Any, version: object) -> dict[str, Any]:
     """
     if not is_newer(version) or not isinstance(parameters, dict):
         found: dict[str, Any] = decode(parameters)
+        check(of(**found))
         return found
     known = inspect.signature(of).parameters
     values, unknown = {}, []
@@ -77,8 +83,15 @@ def understood(parameters: Any, of: Any, version: object) -> dict[str, Any]:
             if name not in known:
                 raise LookupError(name)
             values[name] = decode(stored)
+            check(of(**{name: values[name]}))
         except HOSTILE:
             unknown.append(name)
+    try:
+        check(of(**values))
+        unknown = [name for name in unknown if name not in values]
+    except HOSTILE:
+        values = {name: value for name, value in values.items() if name not in unknown}
+        check(of(**values))
     if unknown:
         warnings.warn(
             f"the model was written by sparsebayes {version}, and version "

@@ -23,6 +23,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -286,7 +287,9 @@ def _read(archive: ArchiveReader, header: dict[str, Any]) -> ModelFile:
     ):
         raise ArchiveError("is damaged (its atoms contradict themselves)")
     kind, version = _estimator_class(name), header["sparsebayes_version"]
-    model = kind(**understood(header["parameters"], kind, version))
+    complete = not header.get("parameters_not_stored")
+    check = partial(_check_parameters, kernels=complete)
+    model = kind(**understood(header["parameters"], kind, version, check))
     model._restore(posterior, fitted)
     targets = header["target_names"]
     return ModelFile(
@@ -295,6 +298,26 @@ def _read(archive: ArchiveReader, header: dict[str, Any]) -> ModelFile:
         shortened(version),
         header["format_version"],
     )
+
+
+def _check_parameters(model: Any, kernels: bool) -> None:
+    """Refuse parameters that no fit can have had.
+
+    Those of kernels belong together, and only tell where all of them were stored.
+    """
+    from sparsebayes._settings import check_settings
+    from sparsebayes.dictionaries import Kernel, Union
+    from sparsebayes.estimators._base import seeded
+
+    check_settings(model)
+    seeded(model.random_state)
+    waiting = [model._dictionary()] if kernels else []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Union):
+            waiting.extend(part.parts)
+        if isinstance(part, Kernel):
+            part.check_parameters()
 
 
 def _check_format(header: dict[str, Any]) -> None:

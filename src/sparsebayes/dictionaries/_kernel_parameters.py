@@ -83,10 +83,8 @@ def checked_coef0(coef0: Any) -> float:
     return float(coef0)
 
 
-def checked_gamma(
-    gamma: Any, kernel: KernelLike, X: Matrix, sample_weight: Floats | None
-) -> float | Floats | None:
-    d = X.shape[1]
+def given_gamma(gamma: Any) -> str | Floats:
+    """A word or numbers, for whatever inputs."""
     allowed = (
         "gamma must be a positive number, one number per input, 'scale', 'auto', 'pooled', "
         "'pooled-ard', 'evidence' or 'ard'"
@@ -94,10 +92,23 @@ def checked_gamma(
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto", *POOLED, *LEARNED):
             raise ValueError(f"{allowed}, but it is {gamma!r}")
-    elif isinstance(gamma, (bool, np.bool_)) or gamma is None:
+        return gamma
+    if isinstance(gamma, (bool, np.bool_)) or gamma is None:
         raise TypeError(f"{allowed}, but it is {gamma!r}")
-    used = takes_gamma(kernel)
-    if isinstance(gamma, str):
+    try:
+        values = np.asarray(gamma, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{allowed}, but it is {gamma!r}") from None
+    if not (np.isfinite(values).all() and (values >= 0).all() and (values > 0).any()):
+        raise ValueError(f"{allowed}, but it is {gamma!r}")
+    return values
+
+
+def checked_gamma(
+    gamma: Any, kernel: KernelLike, X: Matrix, sample_weight: Floats | None
+) -> float | Floats | None:
+    d, values, used = X.shape[1], given_gamma(gamma), takes_gamma(kernel)
+    if isinstance(values, str):
         if not used:
             return None
         if gamma in POOLED:
@@ -106,12 +117,6 @@ def checked_gamma(
                 "estimator with this dictionary, or give a number"
             )
         return float(1.0 / d) if gamma == "auto" else width_of_word(gamma, kernel, X, sample_weight)
-    try:
-        values = np.asarray(gamma, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"{allowed}, but it is {gamma!r}") from None
-    if not (np.isfinite(values).all() and (values >= 0).all() and (values > 0).any()):
-        raise ValueError(f"{allowed}, but it is {gamma!r}")
     if not used:
         return None
     if values.ndim == 0:

@@ -27,6 +27,7 @@ from sparsebayes.dictionaries._kernel_parameters import (
     checked_learned,
     checked_params,
     distinct_columns,
+    given_gamma,
     is_gp_kernel,
     refuse_sparse,
 )
@@ -136,6 +137,20 @@ class Kernel(Addable, BaseEstimator):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.centers = centers
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that are wrong whatever X is; `bind` refuses the others too.
+
+        Examples
+        --------
+        >>> from sparsebayes.dictionaries import Kernel
+        >>> Kernel("rbf", gamma=0.5).check_parameters()
+        """
+        kernel = checked_kernel(self.kernel)
+        checked_params(self.kernel_params, kernel)
+        checked_degree(self.degree)
+        checked_coef0(self.coef0)
+        given_gamma(self.gamma)
 
     def bind(
         self, X: Matrix, *, sample_weight: Floats | None = None, random_state: Any = None

@@ -19,10 +19,13 @@ from sparsebayes._kernel_report import held_parameters, kernel_attributes
 from sparsebayes._latent import Inference, infer
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.dictionaries._protocol import is_sparse
+from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
+from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
+from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Progress, Report, Solution, Status
 from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
@@ -32,7 +35,7 @@ from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "seeded"]
+__all__ = ["Fitting", "OnDictionary", "OnKernel", "Reporter", "linear_atoms", "seeded"]
 
 
 class Fitting(BaseEstimator):
@@ -344,6 +347,16 @@ class Reporter:
     def _say(self, text: str) -> None:
         spent = time.perf_counter() - self.begun
         print(f"[{self.name}] {spent:7.1f} s  {text}", file=sys.stderr)
+
+
+def linear_atoms(model: Any) -> LinearAtoms:
+    """The columns of X in a fitted model, for ``coef_``, which other models do not have."""
+    posterior = getattr(model, "posterior_", None)
+    if not isinstance(posterior, Posterior | LatentPosterior):
+        raise AttributeError(f"this {type(model).__name__} is not fitted yet")
+    if not isinstance(posterior.atoms, LinearAtoms):
+        raise AttributeError(f"this {type(model).__name__} has no coef_: its atoms are no columns")
+    return posterior.atoms
 
 
 def seeded(random_state: Any) -> np.random.RandomState:

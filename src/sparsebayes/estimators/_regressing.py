@@ -1,6 +1,6 @@
 """What both regressors do: from targets to a fitted model."""
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +16,7 @@ from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, has_one_kernel
-from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.estimators._base import seeded
+from sparsebayes.estimators._base import linear_atoms, seeded
 from sparsebayes.estimators._forecasting import Forecasting
 from sparsebayes.estimators._incremental import Growing
 from sparsebayes.estimators._streaming import Streaming
@@ -236,12 +235,16 @@ class Regressing(RegressorMixin, Forecasting, Growing, Streaming):
         self.relevance_ = posterior.atoms.index[order]
         self.weights_ = posterior.weights
         self.prior_variance_ = posterior.weight_variance
-        if isinstance(posterior.atoms, LinearAtoms):
-            coef = np.zeros((posterior.atoms.count, *self.weights_.shape[1:]))
-            coef[self.relevance_] = self.weights_
-            self.coef_ = coef if coef.ndim == 1 else coef.T
         if hasattr(posterior.atoms, "centers"):
             self.relevance_vectors_ = posterior.atoms.centers[order]
+
+    @cached_property
+    def coef_(self) -> FloatArray:
+        """Weights of the columns of X, made when they are asked for: there may be many zeros."""
+        atoms = linear_atoms(self)
+        coef = np.zeros((atoms.count, *self.weights_.shape[1:]))
+        coef[self.relevance_] = self.weights_
+        return coef if coef.ndim == 1 else coef.T
 
     @property
     def covariance_(self) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,8 +15,7 @@ from sparsebayes._labels import class_weights, plain, present, separated, shown
 from sparsebayes._latent import Inference
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings
-from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.estimators._base import OnDictionary, OnKernel
+from sparsebayes.estimators._base import OnDictionary, OnKernel, linear_atoms
 from sparsebayes.estimators._lazy import lazily
 from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_integrals import plug_in as log_proba_at
@@ -144,11 +144,16 @@ class _Classifier(ClassifierMixin, Streaming):
         self.prior_variance_ = self._by_class(posterior.weight_variance)
         self.covariance_ = posterior.covariance
         self.intercept_ = posterior.intercept
-        if isinstance(posterior.atoms, LinearAtoms):
-            self.coef_ = np.zeros((len(posterior.offset), posterior.atoms.count))
-            self.coef_[posterior.latent, posterior.atoms.index[posterior.atom]] = posterior.weights
         if hasattr(posterior.atoms, "centers"):
             self.relevance_vectors_ = self._by_class(posterior.atoms.centers[posterior.atom])
+
+    @cached_property
+    def coef_(self) -> FloatArray:
+        """Weights of the columns of X, made when they are asked for: there may be many zeros."""
+        atoms, posterior = linear_atoms(self), self.posterior_
+        coef = np.zeros((len(posterior.offset), atoms.count))
+        coef[posterior.latent, atoms.index[posterior.atom]] = posterior.weights
+        return coef
 
     def _by_class(self, values: Any) -> Any:
         """One array for two classes, else a list with one for each class."""
