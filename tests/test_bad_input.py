@@ -3,6 +3,7 @@
 import datetime
 import re
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -214,6 +215,46 @@ def test_dates_are_no_inputs_of_classes_nor_of_frames_of_dask():
     model = SparseBayesRegressor().fit(frame.assign(b=1.0), plain()[1])
     with pytest.raises(ValueError, match="dates"):
         model.predict(parts).compute()
+
+
+@dataclass(frozen=True)
+class Interrupted(Flat):
+    """A hyperprior that is interrupted where NumPy's error handling has just been changed."""
+
+    def best_variance(self, s, q2, noise_var, n_targets=1):
+        np.errstate(all="raise").__enter__()
+        raise KeyboardInterrupt
+
+
+@EACH
+def test_an_interrupt_leaves_no_settings_of_numpy(make):
+    X, y = plain()
+    before = np.geterr()
+    with pytest.raises(KeyboardInterrupt):
+        make(prior=Interrupted()).fit(X, y)
+    assert np.geterr() == before
+
+
+@DEGENERATE
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e207, 1e300, 1e-310, 1e-200, 1e154, 1e-160])
+@pytest.mark.parametrize("settings", [{}, {"memory": "64MiB"}])
+def test_inputs_at_the_ends_of_float64(scale, settings):
+    X, y = plain()
+    kinds = (
+        SparseBayesRegressor(**settings),
+        RVR(**settings, gamma=1.0),
+        RVR(**settings, gamma="scale"),
+        RVR("linear", **settings),
+    )
+    for model in kinds:
+        refusal, mean = "", np.zeros(1)
+        try:
+            mean = model.fit(scale * X, y).predict(scale * X)
+        except ValueError as error:
+            refusal = str(error)
+        assert not refusal or re.search("scale|units|range|overflow", refusal)
+        assert np.isfinite(mean).all()
 
 
 @EACH

@@ -45,6 +45,38 @@ def rows(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
+FORMULAS = ["=cmd|' /C calc'!A0", "@SUM(A1)", "-1+2", "+x"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", None])
+def test_labels_are_no_formulas(run, tmp_path, kind):
+    rng = np.random.default_rng(0)
+    x, codes = rng.normal(size=80), np.arange(80) % 4
+    frame = pd.DataFrame({"x": x + 10 * codes, "name": np.array(FORMULAS)[codes]})
+    frame["=id"], frame["low"], frame["sign"] = frame["name"], "-1.5", "-"
+    write(frame, tmp_path / "train.csv")
+    path = tmp_path / "evil.model"
+    arguments = "--target name --features x --kernel none --quiet --output"
+    assert run("fit", tmp_path / "train.csv", *arguments.split(), path)[0] == 0
+    output = [] if kind is None else ["--output", tmp_path / f"out.{kind}"]
+    keep = ["--no-std", "--keep", "=id", "low", "sign"]
+    code, out, err = run("predict", path, tmp_path / "train.csv", *keep, *output)
+    assert code == 0
+    if kind == "parquet":
+        table = pd.read_parquet(output[1])
+        assert "formula" not in err
+        assert set(table["prediction"]) <= set(FORMULAS)
+        assert list(table["=id"]) == list(frame["=id"])
+        return
+    text = out if kind is None else output[1].read_text()
+    assert "formula in a spreadsheet" in err
+    assert "note: 161 texts" in err  # 80 labels, 80 copies, one name of a column
+    table = list(csv.DictReader(io.StringIO(text), delimiter="\t" if kind == "tsv" else ","))
+    assert [row["'=id"] for row in table] == [f"'{name}" for name in frame["=id"]]
+    assert {row["prediction"] for row in table} <= {f"'{name}" for name in FORMULAS}
+    assert {(row["low"], row["sign"]) for row in table} == {("-1.5", "-")}
+
+
 def test_text_means_classes(run, data, tmp_path):
     path = tmp_path / "iris.model"
     code, out, err = run("fit", data, "--target", "species", "--kernel", "none", "--output", path)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 
@@ -21,6 +22,13 @@ def _pools() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit NumPy's and SciPy's BLAS to one thread each."""
-    with _pools().limit(limits=1):
-        yield
+    """Limit NumPy's and SciPy's BLAS to one thread each, and leave NumPy's settings as they were.
+
+    An interrupt that comes while `numpy.errstate` is entered or left keeps what it has set.
+    """
+    before = np.geterr()
+    try:
+        with _pools().limit(limits=1):
+            yield
+    finally:
+        np.seterr(**before)

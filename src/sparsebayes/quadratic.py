@@ -426,7 +426,8 @@ class CenteredQuadratic:
     ) -> None:
         self.mean, self.norm = moments.mean, moments.norm
         void = self.norm == 0
-        self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        with np.errstate(over="ignore"):  # of a subnormal norm, which is refused where it matters
+            self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
         self.diag = np.where(void, 0.0, 1.0)
         total, n_targets = targets.total, len(targets.mean)
         self.offset = targets.mean if center else np.zeros(n_targets)

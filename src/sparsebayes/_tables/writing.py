@@ -19,7 +19,10 @@ __all__ = ["write_table"]
 Column = NDArray[Any]
 
 
-def write_table(path: str | None, columns: dict[str, Column]) -> None:
+_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_table(path: str | None, columns: dict[str, Column]) -> int:
     """Write columns of one length to a file, or as csv to the standard output.
 
     Parameters
@@ -29,21 +32,27 @@ def write_table(path: str | None, columns: dict[str, Column]) -> None:
         standard output.
     columns : dict of str to ndarray of shape (rows,)
         The columns by name. NaN and None are missing: an empty field, a null; a npy file has NaN.
+
+    Returns
+    -------
+    int
+        Texts of a csv or tsv file that begin as formulas do, and have an apostrophe in front.
     """
     if path is None or path == "-":
-        _write_delimited(sys.stdout, columns, ",")
+        guarded = _write_delimited(sys.stdout, columns, ",")
         sys.stdout.flush()
-        return
-    kind = format_of(path)
+        return guarded
+    kind, guarded = format_of(path), 0
     with atomic_write(path) as file:
         if kind == "npy":
             _write_array(file, columns, path)
         elif kind in ("csv", "tsv"):
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-            _write_delimited(text, columns, "\t" if kind == "tsv" else ",")
+            guarded = _write_delimited(text, columns, "\t" if kind == "tsv" else ",")
             text.detach()
         else:
             _write_arrow(file, columns, kind)
+    return guarded
 
 
 def _write_array(file: BinaryIO, columns: dict[str, Column], path: str) -> None:
@@ -78,15 +87,35 @@ def _write_arrow(file: BinaryIO, columns: dict[str, Column], kind: str) -> None:
             writer.write_table(table)
 
 
-def _write_delimited(file: IO[str], columns: dict[str, Column], delimiter: str) -> None:
+def _write_delimited(file: IO[str], columns: dict[str, Column], delimiter: str) -> int:
+    """Write the columns; how many texts were kept from being formulas."""
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(columns)
+    names = [_guarded(name) for name in columns]
+    writer.writerow(names)
     # The texts of Python's own floats are the shortest that read back the same.
-    writer.writerows(zip(*map(_fields, columns.values()), strict=True))
+    fields = [_fields(column) for column in columns.values()]
+    writer.writerows(zip(*(values for values, _ in fields), strict=True))
+    of_names = sum(bool(name != given) for name, given in zip(names, columns, strict=True))
+    return of_names + sum(changed for _, changed in fields)
 
 
-def _fields(column: Column) -> list[Any]:
+def _fields(column: Column) -> tuple[list[Any], int]:
     values: list[Any] = column.tolist()
-    if column.dtype.kind == "f" and np.isnan(column).any():
-        return [None if value != value else value for value in values]
-    return values
+    if column.dtype.kind == "f":
+        missing = np.isnan(column).any()
+        return ([None if value != value else value for value in values] if missing else values), 0
+    if column.dtype.kind not in "OUT":
+        return values, 0
+    safe = [_guarded(value) for value in values]
+    return safe, sum(one is not other for one, other in zip(safe, values, strict=True))
+
+
+def _guarded(value: Any) -> Any:
+    """A text that a spreadsheet would run as a formula, with an apostrophe in front; no number."""
+    if not isinstance(value, str) or not value.startswith(_BEGINS_A_FORMULA) or len(value) == 1:
+        return value
+    try:
+        float(value.replace(",", "."))
+    except ValueError:
+        return f"'{value}"
+    return value

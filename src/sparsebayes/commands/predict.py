@@ -29,7 +29,9 @@ includes the noise: the mean plus or minus two of them holds about 95 % of new
 observations. Of a classification the columns are prediction, the most probable
 class, and probability_CLASS for each class.
 A row with missing values gets an empty prediction, and these are counted on
-stderr; with --strict they are an error.
+stderr; with --strict they are an error. In csv and tsv, texts that a
+spreadsheet would run as a formula (=, +, - or @ first, and no number) get an
+apostrophe in front, which a note counts.
 
 A model file is arrays and text, not a program: opening a stranger's runs no code.
 """
@@ -126,7 +128,14 @@ def run(arguments: argparse.Namespace) -> None:
         total = counted(len(rows.complete), "row")
         rows.notes.append(f"{table.path}: {empty} of {total} {what} empty")
     tell(rows.notes, quiet=arguments.quiet)
-    _tables.write_table(arguments.output, kept | found)
+    guarded = _tables.write_table(arguments.output, kept | found)
+    if guarded:
+        note = (
+            f"{counted(guarded, 'text')} would be a formula in a spreadsheet: written with an "
+            "apostrophe in front (parquet, feather: as it is)"
+        )
+        tell([note], quiet=arguments.quiet)
+        rows.notes.append(note)
     if arguments.json:
         _summarize(arguments, table, rows, empty)
 
