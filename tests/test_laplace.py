@@ -356,10 +356,9 @@ def test_a_weight_of_two_is_a_row_given_twice(name, center):
         refresh(q, Flat(), case.active, case.v * q.norm[case.active] ** 2, 1.0) for q in quads
     ]
     assert states[0].log_evidence == pytest.approx(states[1].log_evidence, rel=1e-10)
-    for a, b in zip(
-        screen(quads[0], Flat(), states[0]), screen(quads[1], Flat(), states[1]), strict=True
-    ):
-        assert_equal(a, b, scale=1.0)
+    screens = [screen(q, Flat(), state) for q, state in zip(quads, states, strict=True)]
+    for name in ("S", "Q", "gains", "v", "X"):
+        assert_equal(*(getattr(each, name) for each in screens), scale=1.0)
 
 
 @pytest.mark.parametrize("name", CLASSES)

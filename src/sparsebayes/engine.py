@@ -48,7 +48,7 @@ _LARGE = 256  # columns of a triangular matrix from which its zeros are left out
 _SQUARED = 1e-7
 # S of an atom as a fraction of diag(H) that products with the root tell and squares may not.
 _DOUBTFUL = 1e-6
-_CHUNK_CELLS = 2**24  # entries of columns that are held at a time: 128 megabytes
+_CHUNK_CELLS = 2**17  # entries of columns that are held at a time: a megabyte
 _ROUNDED = 1e-13  # of the targets' squares: error of their sum
 
 
@@ -139,8 +139,8 @@ class Screen(NamedTuple):
         """
         own = members(indices, quad.group)
         if self.basis is not None:
-            left = self.basis.left(own)[1]
-            return np.asarray(left.T @ left)
+            _, rest, held = self.basis.left(own)
+            return np.asarray(rest.T @ rest + held.T @ held)
         X = self.X[:, own]
         return quad.gram(indices).G - X.T @ X
 
@@ -152,12 +152,12 @@ class Basis(NamedTuple):
     U: FloatArray  # (q, m)
     V: FloatArray  # (m, m)
 
-    def left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray]:
-        """Columns along the basis, (m, k), and what is left of them, (q + m, k)."""
+    def left(self, columns: IndexArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Columns along the basis, (m, k), and what is left of them: (q, k) and (m, k)."""
         D = self.rows.columns(columns)
         X = self.U.T @ D
-        D = D - self.U @ X
-        return X, np.concatenate([D, -(self.V @ X)])
+        D -= self.U @ X
+        return X, D, -(self.V @ X)
 
 
 def basis_of(quad: Quadratic, state: State, rows: LeastSquares) -> Basis:
@@ -585,12 +585,12 @@ def _sharpened(
     y = basis.U.T @ t
     t = (t - basis.U @ y) / state.noise_var
     held = basis.V.T @ (basis.V @ y) / state.noise_var  # U't, for U is not orthogonal to t
-    step = max(1, _CHUNK_CELLS // len(t))
+    step = max(16, _CHUNK_CELLS // len(t))
     for start in range(0, few.size, step):
         part = few[start : start + step]
-        X[:, part], left = basis.left(part)
-        S[part] = np.einsum("ij,ij->j", left, left)
-        Q[part] = left[: len(t)].T @ t + X[:, part].T @ held
+        X[:, part], left, kept = basis.left(part)
+        S[part] = np.einsum("ij,ij->j", left, left) + np.einsum("ij,ij->j", kept, kept)
+        Q[part] = left.T @ t + X[:, part].T @ held
     return basis
 
 

@@ -15,15 +15,7 @@ from scipy.special import gammaln, xlogy
 
 FloatArray = NDArray[np.float64]
 
-__all__ = [
-    "Bernoulli",
-    "Expansion",
-    "Gaussian",
-    "Likelihood",
-    "Multinomial",
-    "Poisson",
-    "totals_of",
-]
+__all__ = ["Bernoulli", "Expansion", "Gaussian", "Likelihood", "Multinomial", "Poisson"]
 
 _LARGEST_COUNT = 2.0**53  # beyond it float64 cannot tell integers apart
 _LARGEST_LOG_RATE = 300.0  # no count is near exp(300); squares of it still fit into float64

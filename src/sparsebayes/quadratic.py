@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dgeqrf, dormqr
 
 from sparsebayes.design import Design, Moments
 from sparsebayes.low_rank import LowRankDesign
@@ -185,23 +186,21 @@ class Root(NamedTuple):
 
 
 def reduced(root: Root) -> Root:
-    """The same least squares with no more rows than columns and targets: a triangle.
+    """Bring least squares to one row more than columns, by a triangle; ``root.D`` is overwritten.
 
-    Parameters
-    ----------
-    root : Root
-        Of any number of rows.
-
-    Returns
-    -------
-    Root
-        ``root`` itself where it has as few rows.
+    The last row holds what is left of each target, so that sums of squares are as before.
     """
     q, m = root.D.shape
-    if q <= m + root.t.shape[1]:
+    if q <= m + 1:
         return root
-    R = np.asarray(np.linalg.qr(np.concatenate([root.D, root.t], axis=1), mode="r"))
-    return root._replace(D=R[:, :m], t=R[:, m:])
+    R, tau, _, info = dgeqrf(root.D, overwrite_a=1)  # without a copy of columns in Fortran's order
+    length = 64 * root.t.shape[1]
+    t, _, mistaken = dormqr("L", "T", R, tau, np.asfortranarray(root.t), length)
+    assert info == mistaken == 0, "LAPACK refused its arguments"
+    left = np.sqrt(np.einsum("ij,ij->j", t[m:], t[m:]))
+    D = np.zeros((m + 1, m))
+    D[:m] = np.triu(R[:m])
+    return root._replace(D=D, t=np.concatenate([t[:m], left[None]]))
 
 
 def most_rooted(n: int) -> int:
@@ -525,7 +524,7 @@ class DesignQuadratic(CenteredQuadratic):
     ) -> None:
         self.design = design
         self.weights = weights
-        self._least_squares: LeastSquares | None = None
+        self._coordinates: Root | None = None
         total = float(design.shape[0] if weights is None else weights.sum())
         weighted = t if weights is None else t * weights[:, None]
         average = weighted.sum(axis=0) / total
@@ -549,12 +548,11 @@ class DesignQuadratic(CenteredQuadratic):
 
     def least_squares(self) -> LeastSquares:
         """Atoms and targets at the rows, or in the few coordinates that the rows have."""
-        if self._least_squares is None:
-            if isinstance(self.design, LowRankDesign):
-                self._least_squares = _of_coordinates(self, self.design)
-            else:
-                self._least_squares = AtRows(self)
-        return self._least_squares
+        if not isinstance(self.design, LowRankDesign):
+            return AtRows(self)  # not kept: a cycle of references would hold the design
+        if self._coordinates is None:
+            self._coordinates = _of_coordinates(self, self.design)
+        return self._coordinates
 
     def _later(self, indices: IndexArray) -> Later:
         return Later(self._root, indices, most_rooted(self.design.shape[0]))

@@ -259,6 +259,8 @@ def prune(
             share = np.asarray(np.linalg.solve(share[:, gone], share), dtype=np.float64)
         z = (z - share.T @ z[gone])[left]
         W = (W - W[:, gone] @ share)[left][:, left]
+        if not (W.diagonal() > 0).all():
+            break  # rounding of the downdates: the next posterior, from definitions, decides
         v, doomed = v[left], doomed[left]
         s, q2 = without_self(v, white._replace(W=W, z=z))
         best = hyperprior.best_variance(s, q2, noise_var, n_targets)
