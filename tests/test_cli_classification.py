@@ -144,9 +144,9 @@ def test_numbers_as_classes(run, tmp_path, suffix):
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_true_and_false_are_classes(run, tmp_path, suffix):
     path, output = tmp_path / f"flags{suffix}", tmp_path / "m.model"
-    write(FRAME.assign(setosa=SPECIES == "setosa"), path)
+    write(FRAME.assign(versicolor=SPECIES == "versicolor"), path)
     options = ["--kernel", "rbf", "--gamma", 0.2, "--output", output]
-    code, _, err = run("fit", path, "--target", "setosa", *options)
+    code, _, err = run("fit", path, "--target", "versicolor", *options)
     assert code == 0
     assert "taken for classes" in err
     loaded = sparsebayes.load(output)
@@ -159,7 +159,7 @@ def test_true_and_false_are_classes(run, tmp_path, suffix):
         "probability_True",
     ]
     options = ["--task", "regression", "--quiet"]
-    assert run("fit", path, "--target", "setosa", *options) == (0, "", "")
+    assert run("fit", path, "--target", "versicolor", *options) == (0, "", "")
 
 
 def test_what_does_not_fit_together(fails, tmp_path):

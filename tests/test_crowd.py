@@ -29,21 +29,13 @@ def kernels(n=200, M=200, gamma=0.16):
     return Gram(Phi.T @ Phi, Phi.T @ t, float((t**2).sum()), n - 1.0, float(t.std()))
 
 
-@pytest.mark.parametrize(
-    ("data", "gamma", "more"),
-    [
-        (friedman1(1000, random_state=20), 0.093, 50.0),
-        # Of other draws the condition is at the edge of float64, where which BLAS it is decides.
-        (sinc(1000, noise=0.1, dim=2, random_state=22), "scale", 20.0),
-    ],
-    ids=["Friedman 1", "broad kernels"],
-)
-def test_a_crowd_explains_what_growth_takes_for_noise(data, gamma, more, monkeypatch):
-    crowd = RVR(gamma=gamma, random_state=0).fit(data.X, data.y)
+def test_a_crowd_explains_what_growth_takes_for_noise(monkeypatch):
+    data = friedman1(1000, random_state=20)
+    crowd = RVR(gamma=0.093, random_state=0).fit(data.X, data.y)
     monkeypatch.setattr(working_set, "begin", explore.explore)
-    grown = RVR(gamma=gamma, random_state=0).fit(data.X, data.y)
+    grown = RVR(gamma=0.093, random_state=0).fit(data.X, data.y)
     assert crowd.converged_
-    assert crowd.log_marginal_likelihood_ > grown.log_marginal_likelihood_ + more
+    assert crowd.log_marginal_likelihood_ > grown.log_marginal_likelihood_ + 50.0
     assert crowd.noise_variance_ < grown.noise_variance_
 
 

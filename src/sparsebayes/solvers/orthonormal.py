@@ -233,7 +233,8 @@ def _certify(
     residual = rest + float(power.sum(where=out)) + float(own @ np.square(left))
     arrow = Arrow.at(state, hyperprior, noise, problem.quad.n, residual)
     bend = arrow.curvature if state.active.size else -np.inf
-    rounding = _EPS * (state.active.size + problem.quad.tt / state.noise_var)
+    explained = float(own @ (1.0 - left))
+    rounding = _EPS * (state.active.size + (explained + problem.quad.tt) / state.noise_var)
     return Certificate(max_gain, arrow.gradient_norm, bend, rounding)
 
 
