@@ -86,6 +86,10 @@ BREAKS = (
             "max_gain = float(statistics.gains.max(initial=0.0))",
             "max_gain = float(statistics.gains[state.active].max(initial=0.0))",
         ),
+        (
+            "max_gain = max(float(statistics.gains.max(initial=0.0)), 0.0)",
+            "max_gain = max(float(statistics.gains[state.active].max(initial=0.0)), 0.0)",
+        ),
     ),
     breaking(
         "core",
@@ -385,6 +389,7 @@ BREAKS = (
             "self.coef_ = coef if coef.ndim == 1 else coef.T",
             "self.coef_ = coef",
         ),
+        ("return coef if coef.ndim == 1 else coef.T", "return coef"),
     ),
     breaking(
         "estimators",
@@ -523,6 +528,10 @@ BREAKS = (
         "missing predictions are written as nan",
         "cli_real_files* tables cli cli_formats*",
         ("return [None if value != value else value for value in values]", "return values"),
+        (
+            "([None if value != value else value for value in values] if missing else values)",
+            "values",
+        ),
     ),
     breaking(
         "tables",
