@@ -6,14 +6,16 @@ import sys
 
 import pytest
 
+from sparsebayes.rows import arena
 from sparsebayes.rows.arena import _allocator, kept_memory
 
 pytestmark = pytest.mark.skipif(_allocator() is None, reason="needs glibc")
 
+# The module alone: the package beside it imports scikit-learn, which is not needed here.
 SCRIPT = """
-import contextlib, resource
+import contextlib, resource, runpy, sys
 import numpy as np
-from sparsebayes.rows.arena import kept_memory
+kept_memory = runpy.run_path(sys.argv[1])["kept_memory"]
 
 def faults(context):
     for _ in range(2):
@@ -31,7 +33,7 @@ print(faults(contextlib.nullcontext), faults(kept_memory), faults(contextlib.nul
 def run(**settings):
     environment = {k: v for k, v in os.environ.items() if k != "MALLOC_TRIM_THRESHOLD_"}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT, arena.__file__],
         env=environment | settings,
         capture_output=True,
         text=True,

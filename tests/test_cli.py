@@ -15,7 +15,6 @@ from sparsebayes._tables import open_table
 from sparsebayes.datasets import sinc, sparse_linear
 
 SINC = sinc(60, random_state=0)
-COMMAND = [sys.executable, "-m", "sparsebayes"]
 
 
 @pytest.fixture
@@ -377,8 +376,7 @@ def test_the_installed_command(data, model, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_csv_needs_no_pandas(data, model):
-    code = """
+BARE = """
 import sys
 
 class Absent:
@@ -390,16 +388,13 @@ sys.meta_path.insert(0, Absent())
 from sparsebayes.cli import main
 sys.exit(main(sys.argv[1:]))
 """
-    done = python(code, "predict", model, data)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("prediction,std\n")
 
 
-def test_broken_pipe(model, tmp_path):
+def test_csv_needs_no_pandas_and_a_broken_pipe_is_no_error(model, tmp_path):
     path = tmp_path / "long.csv"
-    pd.DataFrame({"x": np.linspace(-10, 10, 50_000)}).to_csv(path, index=False)
+    pd.DataFrame({"x": np.linspace(-10, 10, 20_000)}).to_csv(path, index=False)
     process = subprocess.Popen(
-        [*COMMAND, "predict", model, path],
+        [sys.executable, "-c", BARE, "predict", str(model), str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),

@@ -1,9 +1,6 @@
 """`sparsebayes report`: a model and a table to a page."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -95,16 +92,12 @@ def test_without_targets_or_data(run, folder, tmp_path):
     assert "No held-out data were given" in text_of(path)
 
 
-def test_stdin_and_stdout(folder):
-    environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-m", "sparsebayes", "report", folder / "price.model", "-"]
-    with open(folder / "new.csv", "rb") as data:
-        done = subprocess.run(
-            [*command, "--output", "-"], stdin=data, capture_output=True, env=environment
-        )
-    assert done.returncode == 0
-    assert "RMSE" in Page(done.stdout.decode("utf-8")).text
-    assert b"quality" in done.stderr
+def test_stdin_and_stdout(run, folder, stdin):
+    stdin((folder / "new.csv").read_bytes())
+    code, out, err = run("report", folder / "price.model", "-", "--output", "-")
+    assert code == 0
+    assert "RMSE" in Page(out).text
+    assert "quality" in err
 
 
 def test_errors(fails, folder, tmp_path):
