@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format typecheck bench docs clean
+.PHONY: help demo test kernels lint format typecheck bench docs clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -20,6 +20,9 @@ demo: $(VENV)/.ready-plot  ## fit a regression on built-in data, print a summary
 
 test: $(VENV)/.ready-test  ## run the test suite and the docstring examples (ARGS="-k name")
 	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+kernels: $(VENV)/.ready-test  ## run the numerical tests as other processors compute (other BLAS kernels)
+	$(BIN)/python tests/kernels.py $(ARGS)
 
 lint: $(VENV)/.ready-dev  ## check style and formatting
 	$(BIN)/ruff check .

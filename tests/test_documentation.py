@@ -72,6 +72,18 @@ def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monk
     assert not shown, "there is output without code"
 
 
+def test_the_demonstration_prints_what_the_page_shows(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ((_, session),) = blocks(ROOT / "docs" / "install.md", "console")
+    command, _, shown = session.partition("\n")
+    assert command == "$ sparsebayes demo"
+    code, printed, _ = run("demo")
+    assert code == 0
+    took = re.compile(r"^  time +[\d.]+ s$", re.MULTILINE)
+    assert took.sub("", printed) == took.sub("", shown)
+    assert Path("sparsebayes-demo.png").exists()
+
+
 def test_comparison_of_outputs():
     assert agrees("error 0.0251  7 atoms\n", "error 0.025 7 atoms")
     assert agrees("gain 3.2e-07", "gain 3e-07")
