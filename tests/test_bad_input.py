@@ -545,7 +545,7 @@ def models(draw):
 
 @DEGENERATE
 @settings(
-    max_examples=250,
+    max_examples=120,
     deadline=20_000,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

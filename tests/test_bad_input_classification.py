@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 
+from pairwise import pairwise
 from sparsebayes import RVC, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat
@@ -174,19 +175,16 @@ def test_two_samples(make):
 
 
 @DEGENERATE
-@EACH
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("gap", [1.0, 1e3])
-def test_separable(make, n_classes, gap):
+@pairwise(make=MODELS, n_classes=[2, 3], gap=[1.0, 1e3], prior=["auto", "flat", "bic"])
+def test_separable(make, n_classes, gap, prior):
     X, y = plain(n_classes)
     X = 0.1 * X + gap * y[:, None]
-    for prior in ("auto", "flat", "bic"):
-        model = make(prior=prior).fit(X, y)
-        assert_sane(model, X)
-        if gap == 1.0:
-            assert_array_equal(model.predict(X), y)
-            proba = model.predict_proba(X)[np.arange(30), y]
-            assert proba.min() > 0.5
+    model = make(prior=prior).fit(X, y)
+    assert_sane(model, X)
+    if gap == 1.0:
+        assert_array_equal(model.predict(X), y)
+        proba = model.predict_proba(X)[np.arange(30), y]
+        assert proba.min() > 0.5
 
 
 @DEGENERATE
@@ -268,7 +266,7 @@ def test_many_classes_of_few_samples(make, shared):
     rng = np.random.default_rng(0)
     y = np.repeat(letters, 2)
     X = np.repeat(rng.normal(size=(26, 4)), 2, axis=0) + 0.1 * rng.normal(size=(52, 4))
-    model = make(shared=shared, max_iter=30).fit(X, y)
+    model = make(shared=shared, max_iter=8).fit(X, y)
     assert_sane(model, X)
     assert_array_equal(model.classes_, letters)
     assert len(model.relevance_) == 26
@@ -277,9 +275,7 @@ def test_many_classes_of_few_samples(make, shared):
 # Sizes
 
 
-@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("scale", [1e-120, 1e-9, 1e9, 1e120])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pairwise(scale=[1e-120, 1e-9, 1e9, 1e120], n_classes=[2, 3], storage=[np.asarray, sp.csr_array])
 def test_columns_in_other_units(scale, n_classes, storage):
     X, y = plain(n_classes)
     want = SparseBayesClassifier(prior="flat").fit(X, y)
@@ -337,9 +333,7 @@ def test_columns_shifted():
 
 
 @DEGENERATE
-@pytest.mark.parametrize("max_iter", [1, 2, 10])
-@pytest.mark.parametrize("solver", ["working-set", "sequential"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pairwise(max_iter=[1, 2, 10], solver=["working-set", "sequential"], n_classes=[2, 3])
 def test_a_short_life(max_iter, solver, n_classes):
     X, y = plain(n_classes, 40, 60)
     model = SparseBayesClassifier(max_iter=max_iter, solver=solver, prior=Flat()).fit(X, y)
@@ -407,7 +401,7 @@ def models(draw):
 
 
 BY_THE_HUNDRED = settings(
-    max_examples=150,
+    max_examples=80,
     deadline=20_000,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -429,7 +423,7 @@ def test_any_problem(problem, model):
 
 
 @DEGENERATE
-@settings(BY_THE_HUNDRED, max_examples=100)
+@settings(BY_THE_HUNDRED, max_examples=50)
 @given(problem=problems(), scale=st.sampled_from([1, 30, 10_000, 1_000_000]))
 def test_any_counts(problem, scale):
     X, y, weights = problem

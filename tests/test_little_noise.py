@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from pairwise import pairwise
 from sparsebayes import RVR
 from sparsebayes.engine import Breakdown, whiten
 from sparsebayes.quadratic import Gram
@@ -24,9 +25,11 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("gamma", ["ard", "evidence", "pooled", "pooled-ard", "scale"])
-@pytest.mark.parametrize("noise", [0.0, 1e-4])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pairwise(
+    name=list(FUNCTIONS),
+    noise=[0.0, 1e-4],
+    gamma=["ard", "evidence", "pooled", "pooled-ard", "scale"],
+)
 def test_a_function_without_noise_is_found(name, noise, gamma):
     rng = np.random.RandomState(0)
     dim, function = FUNCTIONS[name]

@@ -167,8 +167,10 @@ class Own:
         return Smoothness(3.0).best_variance(s, q2, noise_var, n_targets)
 
 
-@pytest.mark.parametrize("J", [8.0, 1e5])
-@pytest.mark.parametrize("prior", [Flat(), Smoothness(4.0), Gamma(1.5, 2.0), Own()])
+@pytest.mark.parametrize(
+    ("prior", "J"),
+    [(Flat(), 8.0), (Flat(), 1e5), (Smoothness(4.0), 1e5), (Gamma(1.5, 2.0), 8.0), (Own(), 8.0)],
+)
 def test_moments_of_draws_where_one_atom_has_a_given_noise(prior, J):
     x, v = (1.4, 0.3) if J < 100 else (60.0, 0.3)  # the best variance is far out of range
     best = Optimum(np.array([[J]]), np.array([[x]]), 1.0, 1.0, False, prior, np.array([v]), 0.2)
@@ -247,7 +249,7 @@ def reference():
     v, noise = model.prior_variance_ * model.posterior_.norm**2, model.noise_variance_
     rng = np.random.default_rng(0)
     at, value, chain = np.zeros(4), -np.inf, []
-    for _ in range(25_000):
+    for _ in range(15_000):
         proposed = at + rng.normal(size=4) * [1.5, 1.5, 1.5, 0.3]
         if np.abs(proposed[:3]).max() <= REACH:
             new = oracle.log_evidence(
@@ -365,10 +367,10 @@ def test_atoms_are_evaluated_in_blocks():
     X = rng.normal(size=(120, 90))
     model = SparseBayesRegressor(noise_variance=0.01).fit(X, X.sum(axis=1))
     assert len(model.relevance_) == 90
-    rows = np.resize(X[:3], (3000, 90))
+    rows = np.resize(X[:3], (1500, 90))
     many = model.predict(rows, return_std=True, marginalize=True)
     few = model.predict(X[:3], return_std=True, marginalize=True)
-    np.testing.assert_allclose(many, np.tile(few, 1000), rtol=1e-9)
+    np.testing.assert_allclose(many, np.tile(few, 500), rtol=1e-9)
 
 
 def test_weights_are_repetitions():
@@ -478,8 +480,10 @@ def posterior_at(posterior, optimum, v, noise):
     )
 
 
-@pytest.mark.parametrize("n_targets", [1, 2])
-@pytest.mark.parametrize("settings", [{}, {"fit_intercept": False}, {"noise_variance": 0.5}])
+@pytest.mark.parametrize(
+    ("settings", "n_targets"),
+    [({}, 2), ({"fit_intercept": False}, 1), ({"noise_variance": 0.5}, 2)],
+)
 def test_each_draw_is_augmented(n_targets, settings):
     X, y = columns(n=30, n_targets=n_targets)
     weights = np.random.default_rng(0).integers(1, 4, size=30)
@@ -542,10 +546,16 @@ def test_draws_repeat_and_are_forgotten_with_the_model():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"prior": "bic"}, {"prior": 2.0}, {"noise_variance": 0.3}, {"fit_intercept": False}],
+    ("settings", "n_targets"),
+    [
+        ({}, 1),
+        ({}, 2),
+        ({"prior": "bic"}, 1),
+        ({"prior": 2.0}, 2),
+        ({"noise_variance": 0.3}, 1),
+        ({"fit_intercept": False}, 2),
+    ],
 )
-@pytest.mark.parametrize("n_targets", [1, 2])
 def test_pickles_and_files_give_the_same(settings, n_targets, tmp_path):
     X, y = columns(n=30, n_targets=n_targets)
     model = RVR(gamma=0.5, **settings).fit(X, y)

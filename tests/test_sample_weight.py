@@ -1,5 +1,7 @@
 """A weight of two is a row given twice, and a weight of zero a row left out: to the last bit."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -56,10 +58,20 @@ def assert_same(got, want):
 
 @DEGENERATE
 @pytest.mark.parametrize(
-    ("storage", "targets"),
-    [(np.asarray, 1), (np.asarray, 2), (sp.csr_matrix, 1), (sp.csc_array, 2)],
+    ("name", "targets", "storage"),
+    [
+        *((name, 1, np.asarray) for name in MODELS),
+        # Beside it each model has two targets, or sparse X, or both.
+        *(
+            (name, *other)
+            for name, other in zip(
+                MODELS,
+                itertools.cycle([(2, np.asarray), (1, sp.csr_matrix), (2, sp.csc_array)]),
+                strict=False,
+            )
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", MODELS)
 def test_weights_equal_repetition(name, targets, storage):
     X, y, w = data(targets)
     twice = np.repeat(np.arange(N), w)

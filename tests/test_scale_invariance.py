@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from pairwise import pairwise
 from random_problems import random_case
 from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.design import ArrayDesign
@@ -17,9 +18,8 @@ from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal, sequential, working_set
 
 PRIORS = [Flat(), Smoothness(1.0), Smoothness(0.5 * np.log(40)), Smoothness(np.log(25))]
-by_prior = pytest.mark.parametrize("prior", PRIORS, ids=repr)
-by_noise = pytest.mark.parametrize("noise", ["estimated", "given", "inverse gamma"])
-by_unit = pytest.mark.parametrize("k", [1e-7, 0.3, 1e5])
+NOISES = ["estimated", "given", "inverse gamma"]
+UNITS = [1e-7, 0.3, 1e5]
 before = InverseGamma(2.0, 0.05)
 
 
@@ -28,11 +28,13 @@ def quad_of(Phi, t, k, noise, center):
     return DesignQuadratic(ArrayDesign(Phi), k * t, None, center, prior)
 
 
-@by_prior
-@by_noise
-@by_unit
-@pytest.mark.parametrize("solve", [working_set.solve, sequential.solve])
-@pytest.mark.parametrize("n_targets", [1, 2])
+@pairwise(
+    prior=PRIORS,
+    noise=NOISES,
+    k=UNITS,
+    solve={"working-set": working_set.solve, "sequential": sequential.solve},
+    n_targets=[1, 2],
+)
 def test_solvers(prior, noise, k, solve, n_targets):
     case = random_case(6, n=40, m=25, n_targets=n_targets, noise=0.3)
     plain, moved = (
@@ -57,9 +59,7 @@ def test_solvers(prior, noise, k, solve, n_targets):
     assert moved.log_evidence + shift == pytest.approx(plain.log_evidence, abs=1e-3)
 
 
-@by_prior
-@by_noise
-@by_unit
+@pairwise(prior=PRIORS, noise=NOISES, k=UNITS)
 def test_orthonormal_atoms(prior, noise, k):
     g = np.random.RandomState(1).standard_normal((25, 2))
     g[:4] *= 15.0
@@ -85,10 +85,7 @@ def test_orthonormal_atoms(prior, noise, k):
     assert moved.objective + shift == pytest.approx(plain.objective, rel=1e-9)
 
 
-@pytest.mark.parametrize("prior", ["flat", "aic", "bic", "ric"])
-@by_noise
-@by_unit
-@pytest.mark.parametrize("fit_intercept", [True, False])
+@pairwise(prior=["flat", "aic", "bic", "ric"], noise=NOISES, k=UNITS, fit_intercept=[True, False])
 def test_estimators(prior, noise, k, fit_intercept):
     case = random_case(8, n=40, m=25, noise=0.3)
     X, y = case.Phi, case.t[:, 0] + (2.0 if fit_intercept else 0.0)
@@ -115,7 +112,7 @@ def test_estimators(prior, noise, k, fit_intercept):
     assert moved.log_posterior_ + shift == pytest.approx(plain.log_posterior_, abs=1e-5)
 
 
-@by_noise
+@pytest.mark.parametrize("noise", NOISES)
 def test_kernel_machines(noise):
     rng = np.random.RandomState(0)
     X = rng.uniform(-5, 5, (60, 1))
