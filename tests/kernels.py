@@ -15,12 +15,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# All estimators, and everything that prints fitted numbers: about a minute of CPU time.
+# All estimators, and all that prints fitted numbers. It takes about a minute of CPU time.
 NUMERICAL = [
     "tests/test_permutations.py",
     "tests/test_documentation.py::test_code_of_a_page_runs_and_prints_what_the_page_shows",
     "tests/test_documentation.py::test_the_demonstration_prints_what_the_page_shows",
     "tests/test_documentation.py::test_examples_run_print_and_draw",
+    "src",
 ]
 
 

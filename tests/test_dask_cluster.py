@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -34,7 +35,14 @@ from sparsebayes.rows.summary import gather
 
 distributed = pytest.importorskip("distributed")
 
-LIMIT = 120  # seconds that a test may take before its cluster is closed under it
+# On a busy machine a new process may take a minute to answer. Nothing here waits by the clock, but
+# for what hangs: seconds after which the cluster is closed under a test.
+LIMIT = 900
+PATIENT = {
+    "distributed.comm.timeouts.connect": f"{LIMIT}s",
+    "distributed.comm.timeouts.tcp": f"{LIMIT}s",
+    "distributed.scheduler.worker-ttl": f"{LIMIT}s",
+}
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(3000, 2))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=len(X))
@@ -44,6 +52,7 @@ Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=len(X))
 def client():
     """Two worker processes with one thread each."""
     with (
+        dask.config.set(PATIENT),
         distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -63,6 +72,7 @@ def watchdog(client):
     timer = threading.Timer(LIMIT, partial(client.close, timeout=5))
     timer.daemon = True
     timer.start()
+    client.wait_for_workers(2)  # that which the test before has killed is made again
     yield
     timer.cancel()
 
@@ -89,8 +99,23 @@ def pids_of(client):
     return set(client.run(os.getpid).values())
 
 
-def processes(block):
-    time.sleep(0.05)  # long enough for both workers to take part
+class Together:
+    """A statistic that ends when two workers are at it: the processes that took part."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __call__(self, block):
+        mine = Path(self.folder, str(os.getpid()))
+        mine.touch()
+        until = time.monotonic() + LIMIT
+        while len(os.listdir(self.folder)) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        return {os.getpid()}
+
+
+def slow(block):
+    time.sleep(0.02)
     return {os.getpid()}
 
 
@@ -115,10 +140,11 @@ class KillOnce:
         return self.statistic(block)
 
 
-def test_sums_of_workers_are_those_of_local_blocks(client):
+def test_sums_of_workers_are_those_of_local_blocks(client, tmp_path):
     rows = open_dask(lazily_given(), Y[:, None])
     assert_same(rows.fold(statistic()), local_sums())
-    assert rows.fold(processes, united) == pids_of(client)  # both worked, this process did not
+    at_work = rows.fold(Together(tmp_path), united)
+    assert at_work == pids_of(client)  # both, and this process did not
 
 
 def test_partitions_in_the_memory_of_a_worker_share_a_task(client):
@@ -134,15 +160,17 @@ def test_partitions_in_the_memory_of_a_worker_share_a_task(client):
 
 
 def test_a_killed_worker_changes_nothing(client, tmp_path):
-    # Targets were sent by this process: the scheduler must be able to make them again.
-    rows = open_dask(lazily_given(), Y[:, None])
+    # Workers hold the inputs, and targets were sent by this process: both may be lost.
+    kept = client.persist(lazily_given() + 0.0)
+    distributed.wait(kept)
+    rows = open_dask(kept, Y[:, None])
     undisturbed = rows.fold(statistic())
     before, mark = pids_of(client), tmp_path / "killed"
     again = rows.fold(KillOnce(mark, statistic(), 1500))
     assert mark.exists()
     for name in vars(again):
         assert_array_equal(getattr(again, name), getattr(undisturbed, name), err_msg=name)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2)
     assert len(before - pids_of(client)) == 1
     assert_same(rows.fold(statistic()), undisturbed)
 
@@ -151,12 +179,13 @@ def test_rows_are_heard_of_while_a_long_pass_is_under_way(client):
     rows = open_dask(lazily_given(), Y[:, None])
     told = []
     rows.meter.listen = lambda meter: told.append((meter.passes, meter.current))
-    rows.fold(processes, united)
+    rows.fold(slow, united)
     assert told == [(1, 3000)]
     rows.pace.seconds = 60.0  # what the last pass is said to have taken
-    rows.fold(processes, united)
+    begun = time.perf_counter()
+    rows.fold(slow, united)
     assert told[1:] == [(2, 250 * i) for i in range(1, 13)]
-    assert 0 < rows.pace.seconds < 60
+    assert 0 < rows.pace.seconds < time.perf_counter() - begun
 
 
 def test_who_is_told_may_end_a_pass(client):
@@ -168,18 +197,10 @@ def test_who_is_told_may_end_a_pass(client):
 
     rows.meter.listen, rows.pace.seconds = enough, 60.0
     with pytest.raises(KeyboardInterrupt):
-        rows.fold(processes, united)
+        rows.fold(slow, united)
     assert rows.meter.current == 750
     rows.meter.listen = None
     assert_same(rows.fold(statistic()), local_sums())
-
-
-def test_what_workers_hold_may_be_lost(client, tmp_path):
-    kept = client.persist(lazily_given() + 0.0)
-    distributed.wait(kept, timeout=60)
-    rows = open_dask(kept, Y[:, None])
-    assert_same(rows.fold(KillOnce(tmp_path / "killed", statistic(), 0)), local_sums())
-    assert (tmp_path / "killed").exists()
 
 
 class Spy:
@@ -287,8 +308,8 @@ def test_where_partitions_are_changes_no_bit_of_a_fit(client, monkeypatch, in_ro
     labels = (SINC.y > 0.3).astype(int)
     X = client.persist(da.from_array(SINC.X, chunks=(500, 2)))
     y = client.persist(da.from_array(labels, chunks=500))
-    distributed.wait([X, y], timeout=60)
-    dictionary = Kernel("rbf", gamma="scale", centers=150)
+    distributed.wait([X, y])
+    dictionary = Kernel("rbf", gamma="scale", centers=80)
     machines = [
         SparseBayesRegressor(dictionary, memory="1GB", random_state=0),
         SparseBayesClassifier(dictionary, memory="1GB", prior="flat", random_state=0),
@@ -338,7 +359,7 @@ def test_a_worker_that_is_killed_in_the_middle_of_a_fit_changes_nothing(
     X = plain.map_blocks(DiesOnce(tmp_path, 20), meta=np.empty((0, 2)))
     model = machine().fit(X, SINC.y)
     assert len(list(tmp_path.iterdir())) > 20
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2)
     assert len(before - pids_of(client)) == 1
     assert_same_fit(model, beside)
     assert_array_equal(model.relevance_, beside.relevance_)
