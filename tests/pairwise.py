@@ -1,4 +1,4 @@
-"""Parametrization by pairs: a few tests in which any two values of two parameters meet."""
+"""Parametrization by fewer tests than there are combinations of all parameters."""
 
 import itertools
 
@@ -11,11 +11,25 @@ def pairwise(**factors):
     Faults that only three parameters together show are left to the tests of each. A dictionary
     gives values their names.
     """
-    named = {
+    named = _named(factors)
+    return _mark(named, _rows([len(values) for values in named.values()]))
+
+
+def in_turn(**factors):
+    """Parametrize a test by as many rows as the longest factor has values: each value is met."""
+    named = _named(factors)
+    count = max(map(len, named.values()))
+    return _mark(named, [[i % len(values) for values in named.values()] for i in range(count)])
+
+
+def _named(factors):
+    return {
         name: list(values.items()) if isinstance(values, dict) else [(None, v) for v in values]
         for name, values in factors.items()
     }
-    rows = _rows([len(values) for values in named.values()])
+
+
+def _mark(named, rows):
     chosen = [[values[i] for values, i in zip(named.values(), row, strict=True)] for row in rows]
     return pytest.mark.parametrize(
         list(named),

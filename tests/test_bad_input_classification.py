@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
 
-from pairwise import pairwise
+from pairwise import in_turn, pairwise
 from sparsebayes import RVC, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat
@@ -259,8 +259,7 @@ def test_more_atoms_than_samples(make):
 
 
 @DEGENERATE
-@pytest.mark.parametrize("shared", [False, True])
-@EACH
+@in_turn(make=MODELS, shared=[False, True])
 def test_many_classes_of_few_samples(make, shared):
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     rng = np.random.default_rng(0)
@@ -401,7 +400,7 @@ def models(draw):
 
 
 BY_THE_HUNDRED = settings(
-    max_examples=80,
+    max_examples=40,
     deadline=20_000,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -423,7 +422,7 @@ def test_any_problem(problem, model):
 
 
 @DEGENERATE
-@settings(BY_THE_HUNDRED, max_examples=50)
+@settings(BY_THE_HUNDRED, max_examples=25)
 @given(problem=problems(), scale=st.sampled_from([1, 30, 10_000, 1_000_000]))
 def test_any_counts(problem, scale):
     X, y, weights = problem

@@ -118,7 +118,7 @@ def test_rounding_is_no_difference(written):
     assert Checkpoint(written, resume=True).read(near).turn == SAVED.turn
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     hnp.arrays(np.float64, st.integers(1, 40), elements=st.floats(-1e6, 1e6)),
     st.data(),

@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import Decimal
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
+from pairwise import in_turn
 from sparsebayes import RVC, SparseBayesClassifier, load
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.likelihoods import Bernoulli, Multinomial
@@ -163,11 +165,17 @@ LABELS = {
 }
 
 
+@cache
+def of_numbers(n_classes):
+    """A fit of the same classes, called 0, 1 and so on."""
+    return SparseBayesClassifier().fit(*blobs(n_classes))
+
+
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_any_type(name):
     labels = LABELS[name]
     X, y = blobs(len(labels))
-    want = SparseBayesClassifier().fit(X, y)
+    want = of_numbers(len(labels))
     got = SparseBayesClassifier().fit(X, labels[y])
     assert_array_equal(got.classes_, labels)
     assert got.classes_.dtype.kind == ("i" if "as objects" in name else labels.dtype.kind)
@@ -176,8 +184,8 @@ def test_labels_of_any_type(name):
     assert got.predict(X).dtype == got.classes_.dtype
     weights = dict(zip(labels.tolist(), [1.0, 2.0, 5.0], strict=False))
     # A few steps are enough to tell one weight from another.
-    heavy = SparseBayesClassifier(class_weight=weights, max_iter=20).fit(X, labels[y])
-    again = SparseBayesClassifier(max_iter=20)
+    heavy = SparseBayesClassifier(class_weight=weights, max_iter=5).fit(X, labels[y])
+    again = SparseBayesClassifier(max_iter=5)
     again.fit(X, y, sample_weight=np.array([1.0, 2.0, 5.0])[y])
     assert_array_equal(heavy.predict_proba(X), again.predict_proba(X))
 
@@ -310,8 +318,7 @@ def outcome(model, X):
     return [*parts, model.covariance_, model.intercept_, model.log_marginal_likelihood_]
 
 
-@TWO_AND_THREE
-@EACH
+@in_turn(model=MODELS, n_classes=[2, 3])
 def test_weights_equal_repetition(model, n_classes):
     X, y, w = weighted(n_classes)
     twice = np.repeat(np.arange(N), w)
@@ -425,8 +432,7 @@ def test_shared_variances():
         RVC(shared=True, solver="sequential").fit(X, y)
 
 
-@BOTH
-@TWO_AND_THREE
+@pytest.mark.parametrize(("solver", "n_classes"), [("working-set", 3), ("sequential", 2)])
 def test_warm_start(solver, n_classes):
     X, y = blobs(n_classes)
     model = RVC(gamma=0.5, warm_start=True, solver=solver).fit(X, y)

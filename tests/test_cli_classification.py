@@ -158,7 +158,7 @@ def test_true_and_false_are_classes(run, tmp_path, suffix):
         "probability_False",
         "probability_True",
     ]
-    options = ["--task", "regression", "--quiet"]
+    options = ["--task", "regression", "--kernel", "none", "--quiet"]
     assert run("fit", path, "--target", "versicolor", *options) == (0, "", "")
 
 

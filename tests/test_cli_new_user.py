@@ -9,7 +9,7 @@ import pytest
 
 import sparsebayes
 
-N = 20_000
+N = 6_000
 GAPS = N // 100 + 1  # rows without a value of some feature
 
 

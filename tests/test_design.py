@@ -29,7 +29,7 @@ def random_kernel(seed, n=23, m=11):
     return Kernel("rbf", gamma=0.7, centers=X[:m]).bind(X), X
 
 
-@examples(60)
+@examples(30)
 @given(seeds, st.booleans(), st.booleans(), st.integers(1, 12), st.integers(1, 9))
 def test_dense_sparse_and_blocked_give_the_same(seed, center, weighted, n_rows, block_rows):
     rng = np.random.RandomState(seed)
@@ -56,7 +56,7 @@ def test_dense_sparse_and_blocked_give_the_same(seed, center, weighted, n_rows, 
         np.testing.assert_allclose(design.squares(rows), rows @ X**2, atol=1e-12)
 
 
-@examples(40)
+@examples(20)
 @given(seeds, st.integers(1, 12), st.integers(1, 9))
 def test_some_atoms_and_some_rows_are_those_of_the_whole(seed, n_rows, block_rows):
     rng = np.random.RandomState(seed)

@@ -28,7 +28,7 @@ def assert_equal(fast, slow, scale=None):
         np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9 * scale)
 
 
-@examples(100)
+@examples(50)
 @given(cases(), priors)
 def test_refresh_equals_the_definitions(case, prior):
     state = refresh(case.quad(), prior, case.active, case.v_a, case.noise)
@@ -44,7 +44,7 @@ def test_refresh_equals_the_definitions(case, prior):
     assert_equal(state.white.residual, np.sum(misfit**2), scale=case.quad().tt)
 
 
-@examples(100)
+@examples(50)
 @given(cases(), priors)
 def test_screen_and_without_self_equal_the_definitions(case, prior):
     quad = case.quad()
@@ -60,7 +60,7 @@ def test_screen_and_without_self_equal_the_definitions(case, prior):
     assert_equal(q2_a, np.sum(q**2, axis=1)[case.active])
 
 
-@examples(100)
+@examples(50)
 @given(cases(), priors)
 def test_predicted_gain_is_the_actual_gain_of_adding_re_estimating_and_deleting(case, prior):
     quad = case.quad()
@@ -72,7 +72,7 @@ def test_predicted_gain_is_the_actual_gain_of_adding_re_estimating_and_deleting(
         assert seen.gains[j] == pytest.approx(there - here, rel=1e-8, abs=1e-9 * (1 + abs(here)))
 
 
-@examples(40)
+@examples(20)
 @given(cases(), priors)
 def test_no_other_variance_gains_more(case, prior):
     quad = case.quad()
@@ -87,7 +87,7 @@ def test_no_other_variance_gains_more(case, prior):
         assert there - here <= seen.gains[j] + 1e-9 * (1 + abs(here))
 
 
-@examples(40)
+@examples(20)
 @given(cases(), priors)
 def test_order_of_active_atoms_does_not_matter(case, prior):
     quad = case.quad()

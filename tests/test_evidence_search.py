@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsebayes import RVC, RVR, EvidenceSearch, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, mixtures, sinc, sparse_linear
-from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.likelihoods import Gaussian, Poisson
 from sparsebayes.metrics import log_predictive_density
 
@@ -43,7 +43,7 @@ def search():
 @parametrize_with_checks(
     [
         EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1, 1.0]}),
-        EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Kernel("rbf")]}),
+        EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Linear() + Bias()]}),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -172,7 +172,7 @@ class TestOtherCompilers:
     """Sanitizers, optimization and C++, which see what a plain run does not."""
 
     def test_sanitizers(self, tmp_path):
-        flags = ("-O1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all")
+        flags = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
         program = Program(tmp_path, flags)
         unknown = np.full((4, 4), np.nan)
         unknown[1:, :3] = 1.0

@@ -30,6 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_html_repr, get_tags
 
+from pairwise import pairwise
 from sparsebayes import RVC, SparseBayesClassifier
 from sparsebayes.dictionaries import Kernel, Linear
 from test_classifiers import blobs
@@ -190,9 +191,11 @@ def _in_memory(model, n_classes):
     return X, y, model.fit(X, y).predict_proba(X)
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("model", [SparseBayesClassifier(), RVC(gamma=0.05)], ids=["linear", "rbf"])
+@pairwise(
+    storage=list(STORAGES),
+    n_classes=[2, 3],
+    model={"linear": SparseBayesClassifier(), "rbf": RVC(gamma=0.05)},
+)
 def test_storage_makes_no_difference(model, n_classes, storage):
     X, y, want = _in_memory(model, n_classes)
     other = STORAGES[storage](X)

@@ -26,7 +26,7 @@ NONE = np.empty(0, dtype=np.intp)
 class TestFormulas:
     """Tipping 2001, section 3: the Gaussian updates with the mode and the curvature there."""
 
-    @examples(60)
+    @examples(30)
     @given(latent_cases(), st.sampled_from(["em", "mackay"]))
     def test_one_step_is_that_of_the_textbook(self, case, update):
         assume(case.active.size)
@@ -95,26 +95,26 @@ class TestWhereItEnds:
     @pytest.mark.parametrize("name", [*LIKELIHOODS])
     @pytest.mark.parametrize("prior", [Flat(), Smoothness(2.0)], ids=repr)
     def test_the_certificate_of_the_last_expansion_holds(self, update, name, prior):
-        case = blobs(1, LIKELIHOODS[name], n=40)
+        case = blobs(1, LIKELIHOODS[name], n=25)
         solution, quad = joint_latent.solve(case.latent(), prior, update=update)
         assert solution.status is Status.CONVERGED
         assert solution.trace[0].phase == update
         certified(case, solution, quad, prior)
 
-    @pytest.mark.parametrize("prior", [Flat(), Smoothness(2.0), Gamma(0.1, 0.1)], ids=repr)
+    @pytest.mark.parametrize("prior", [Smoothness(2.0), Gamma(0.1, 0.1)], ids=repr)
     def test_shared_variances(self, update, prior):
-        case = blobs(2, Multinomial(3), n=30, shared=True)
+        case = blobs(2, Multinomial(3), n=18, shared=True)
         solution, quad = joint_latent.solve(case.latent(), prior, update=update)
         assert solution.status is Status.CONVERGED
         certified(case, solution, quad, prior)
 
     @pytest.mark.parametrize("likelihood", [Bernoulli(), Multinomial(3), Poisson()], ids=repr)
     def test_under_a_gamma_prior_every_column_stays(self, update, likelihood):
-        case = blobs(3, likelihood, n=24, gamma=0.2)
+        case = blobs(3, likelihood, n=18, gamma=0.2)
         prior = Gamma(0.1, 0.1)
         solution, quad = joint_latent.solve(case.latent(), prior, update=update)
         assert solution.status is Status.CONVERGED
-        assert solution.state.active.size == 24 * likelihood.n_latent
+        assert solution.state.active.size == 18 * likelihood.n_latent
         certified(case, solution, quad, prior)
 
     def test_a_gaussian_likelihood_is_gaussian_noise(self, update):
@@ -137,7 +137,8 @@ class TestTrace:
 
     @pytest.mark.parametrize("likelihood", [Bernoulli(), Multinomial(3), Poisson()], ids=repr)
     def test_em_hardly_falls_elsewhere(self, likelihood):
-        solution, _ = joint_latent.solve(blobs(0, likelihood).latent(), Flat(), update="em")
+        case = blobs(0, likelihood, n=30)
+        solution, _ = joint_latent.solve(case.latent(), Flat(), update="em")
         heights = [line.objective for line in solution.trace if line.phase == "em"]
         assert heights[-1] > heights[0] + 1
         assert np.diff(heights).min() > -0.05
@@ -224,7 +225,7 @@ class TestEstimators:
         rng = np.random.default_rng(0)
         X = rng.normal(size=(60, 2))
         y = (X[:, 0] > 0.5).astype(int) + (X[:, 0] + 0.4 * rng.normal(size=60) > -0.5)
-        model = RVC(gamma=0.5, solver=update, shared=shared, centers=X[:20]).fit(X, y)
+        model = RVC(gamma=0.5, solver=update, shared=shared, centers=X[:12]).fit(X, y)
         assert model.converged_
         assert model.score(X, y) > 0.75
 

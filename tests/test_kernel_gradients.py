@@ -76,7 +76,7 @@ def close(actual, desired, rtol=1e-9):
 
 
 @pytest.mark.parametrize(("name", "learned"), CASES)
-@examples(40)
+@examples(20)
 @given(
     seed=seeds,
     n=st.integers(2, 40),

@@ -61,7 +61,7 @@ def random_case(name, center=True, shared=False, n=25, m=4, weighted=False):
     return LatentCase(Phi, t, weights, likelihood, center, shared, active, v)
 
 
-@examples(150)
+@examples(75)
 @given(latent_cases())
 def test_the_mode_is_the_definitions(case):
     mode, dense = mode_of(case), case.dense
@@ -81,7 +81,7 @@ def test_the_mode_is_the_definitions(case):
     assert mode.log_likelihood == pytest.approx(value.sum(), rel=1e-12)
 
 
-@examples(60)
+@examples(30)
 @given(latent_cases())
 def test_the_hessian_is_the_difference_of_gradients(case):
     """Minus the Hessian of the log posterior, by central differences, inverts to Sigma."""
@@ -114,7 +114,7 @@ def test_the_hessian_is_the_difference_of_gradients(case):
     )
 
 
-@examples(150)
+@examples(75)
 @given(latent_cases(), priors)
 def test_evidence_posterior_S_and_Q_are_the_definitions(case, prior):
     quad = quadratic_at(case.latent(), mode_of(case))
@@ -136,7 +136,7 @@ def test_evidence_posterior_S_and_Q_are_the_definitions(case, prior):
     assert_equal(seen.Q[:, 0] * quad.norm, dense.Q, scale=np.sqrt(H.max()))
 
 
-@examples(60)
+@examples(30)
 @given(latent_cases(shared=False), priors)
 def test_predicted_gain_is_the_change_of_the_expansion_held(case, prior):
     quad = quadratic_at(case.latent(), mode_of(case))

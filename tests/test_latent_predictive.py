@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit, log_expit, logsumexp, ndtr, softmax
 
+from pairwise import pairwise
 from sparsebayes import count_integrals
 from sparsebayes.latent_integrals import log_mean_sigmoid, log_mean_softmax, plug_in
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
@@ -44,7 +45,7 @@ def test_two_classes_against_quad(v):
 def tail_by_sum(m, v):
     """log E sigmoid(f), as a sum on a fine grid in the logarithm: right where all is tiny."""
     s = v**0.5
-    x = np.linspace(min(m, m + v) - 14 * s, max(m, m + v) + 14 * s, 400_001)
+    x = np.linspace(min(m, m + v) - 14 * s, max(m, m + v) + 14 * s, 40_001)
     logs = log_expit(x) - 0.5 * ((x - m) / s) ** 2
     return logsumexp(logs) + np.log((x[1] - x[0]) / s) - 0.5 * np.log(2 * np.pi)
 
@@ -175,8 +176,8 @@ def test_softmax_where_only_one_direction_is_uncertain(K):
 @pytest.mark.parametrize("kind", ["full", "independent", "two directions"])
 def test_three_classes_against_a_grid(v, kind):
     rng = np.random.default_rng(0)
-    m = rng.normal(size=(10, 3)) * (1 + v) ** 0.5
-    Sigma = covariances(kind, 10, 3, v, rng)
+    m = rng.normal(size=(6, 3)) * (1 + v) ** 0.5
+    Sigma = covariances(kind, 6, 3, v, rng)
     want = np.array([softmax_by_grid(*row) for row in zip(m, Sigma, strict=True)])
     error = np.exp(log_mean_softmax(m, Sigma)) - want
     largest, typical = ACCURACY[v]
@@ -184,8 +185,9 @@ def test_three_classes_against_a_grid(v, kind):
     assert np.sqrt(np.mean(error**2)) < typical / 4
 
 
-@pytest.mark.parametrize("v", ACCURACY)
-@pytest.mark.parametrize("K", [4, 10, 26])
+@pytest.mark.parametrize(
+    ("K", "v"), [(4, 0.05), (4, 1.0), (4, 30.0), (4, 1e4), (10, 30.0), (26, 1.0)]
+)
 def test_independent_classes_against_one_integral(K, v):
     rng = np.random.default_rng(K)
     rows = 3 if K < 26 else 1  # the integral of each takes long
@@ -200,9 +202,7 @@ def test_independent_classes_against_one_integral(K, v):
     assert np.sqrt(np.mean(error**2)) < typical
 
 
-@pytest.mark.parametrize("v", ACCURACY)
-@pytest.mark.parametrize("K", [5, 10, 26])
-@pytest.mark.parametrize("kind", ["full", "two directions"])
+@pairwise(kind=["full", "two directions"], K=[5, 10, 26], v=list(ACCURACY))
 def test_many_classes_against_monte_carlo(kind, K, v):
     """Against 20 000 draws and their standard error."""
     rng = np.random.default_rng(K)

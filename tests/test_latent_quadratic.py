@@ -82,7 +82,7 @@ def check(quad, definition, to=1e-9):
         assert_equal(blocks[a], G[own, own], to, scale=1.0)
 
 
-@examples(120)
+@examples(60)
 @given(seeds, latents, st.booleans(), st.booleans(), st.booleans())
 def test_everything_equals_its_definition(seed, K, softmax, center, shared):
     Phi, B, pull = random_parts(seed, K, softmax)
@@ -91,7 +91,7 @@ def test_everything_equals_its_definition(seed, K, softmax, center, shared):
     assert quad.size == Phi.shape[1] * (1 if shared else K)
 
 
-@examples(40)
+@examples(20)
 @given(seeds, latents, st.booleans(), st.booleans(), st.integers(1, 13))
 def test_dense_sparse_and_blocked_give_the_same(seed, K, center, shared, block_rows):
     Phi, B, pull = random_parts(seed, K, softmax=True)
@@ -126,7 +126,7 @@ def test_pieces_are_as_good_as_the_whole(K, center, shared, cells, monkeypatch):
     assert_equal(quad.blocks, whole.blocks)
 
 
-@examples(40)
+@examples(20)
 @given(seeds, latents, st.booleans())
 def test_some_columns_some_of_them_kept(seed, K, shared):
     Phi, B, pull = random_parts(seed, K, softmax=True)
@@ -159,7 +159,7 @@ def test_columns_are_numbered_atom_by_atom():
     np.testing.assert_array_equal(shared.members(np.array([2, 0])), [6, 7, 8, 0, 1, 2])
 
 
-@examples(60)
+@examples(30)
 @given(seeds, latents, st.booleans())
 def test_intercepts(seed, K, softmax):
     B = random_curvature(np.random.RandomState(seed), 9, K, softmax)
@@ -178,7 +178,7 @@ def test_intercepts(seed, K, softmax):
     assert none.log_volume == 0
 
 
-@examples(40)
+@examples(20)
 @given(seeds, latents, st.booleans())
 def test_the_offset_is_the_best_intercept_of_the_quadratic(seed, K, softmax):
     """Of sum of pull'f - f'B f / 2 with centered columns, whatever their weights."""
@@ -191,7 +191,7 @@ def test_the_offset_is_the_best_intercept_of_the_quadratic(seed, K, softmax):
     assert np.abs(left).max() < 1e-9 * (scale + np.abs(pull).sum())
 
 
-@examples(60)
+@examples(30)
 @given(seeds, latents)
 def test_weighted_gram_equals_its_definition(seed, K):
     rng = np.random.RandomState(seed)

@@ -49,7 +49,7 @@ def test_the_oracles_gradient_is_the_derivative_of_its_objective():
             np.testing.assert_allclose(gradient, slopes, rtol=1e-11)
 
 
-@examples(100)
+@examples(50)
 @given(cases(), priors)
 def test_gradient_and_hessian_equal_the_definitions(case, prior):
     gram, white = posterior_at(case)
@@ -86,7 +86,7 @@ def test_curvature_is_the_largest_eigenvalue():
     assert curvature(np.empty((0, 0)))[0] == -np.inf
 
 
-@examples(80)
+@examples(40)
 @given(cases(max_active=8), priors, st.sampled_from([0.0, 0.05]))
 def test_prune_deletes_something_worth_nothing_if_there_is_any_and_gains_by_it(
     case, prior, coupling
@@ -105,7 +105,7 @@ def test_prune_deletes_something_worth_nothing_if_there_is_any_and_gains_by_it(
         np.testing.assert_array_equal(np.flatnonzero(~keep)[:1], doomed)
 
 
-@examples(60)
+@examples(30)
 @given(cases(max_active=8), priors)
 def test_prune_deletes_in_the_order_that_definitions_give(case, prior):
     """The most worthless of those in question first, everything computed anew each time."""
@@ -148,7 +148,7 @@ def test_prune_deletes_all_orthogonal_atoms_worth_nothing():
             np.testing.assert_array_equal(keep, z**2 > 1 + 2 * c)
 
 
-@examples(60)
+@examples(30)
 @given(cases(), priors, st.booleans())
 def test_newton_never_descends_and_ends_where_it_says(case, prior, estimated):
     gram, white = posterior_at(case)

@@ -123,7 +123,7 @@ def test_a_range_that_is_none(wrong):
 # In a quadratic
 
 
-@examples(60)
+@examples(30)
 @given(cases(), priors, st.sampled_from(NOISE_PRIORS))
 def test_the_objective_is_the_dense_one_plus_the_log_density(case, prior, before):
     state = refresh(quad_of(case, before), prior, case.active, case.v_a, case.noise)
@@ -131,7 +131,7 @@ def test_the_objective_is_the_dense_one_plus_the_log_density(case, prior, before
     assert state.objective == pytest.approx(expected, rel=1e-7, abs=1e-7)
 
 
-@examples(40)
+@examples(20)
 @given(cases(), priors, st.sampled_from(NOISE_PRIORS))
 def test_derivatives_are_those_of_the_log_posterior(case, prior, before):
     gram = quad_of(case, before).gram(case.active)

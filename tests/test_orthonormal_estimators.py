@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from pairwise import pairwise
 from sparsebayes import RVR, SparseBayesRegressor, load
 from sparsebayes._regression import orthonormal_form
 from sparsebayes.design import ArrayDesign
@@ -52,10 +53,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("prior", ["aic", "bic", "ric", 3.0])
-@pytest.mark.parametrize("noise", [{}, {"noise_variance": 0.1}, {"noise_prior": (2.0, 0.3)}])
-@pytest.mark.parametrize("n_targets", [1, 2])
+@pairwise(
+    name=list(CASES),
+    prior=["aic", "bic", "ric", 3.0],
+    noise=[{}, {"noise_variance": 0.1}, {"noise_prior": (2.0, 0.3)}],
+    n_targets=[1, 2],
+)
 def test_the_closed_form_is_what_the_matrix_gives(name, prior, noise, n_targets):
     A, options = CASES[name]
     y = targets(A, n_targets) + (5.0 if options == {} else 0.0)

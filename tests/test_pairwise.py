@@ -1,10 +1,10 @@
-"""Parametrization by pairs holds every pair, in far fewer rows than the product."""
+"""Parametrization by pairs holds every pair, in turn every value: in far fewer rows than all."""
 
 import itertools
 
 import pytest
 
-from pairwise import _rows, pairwise
+from pairwise import _rows, in_turn, pairwise
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 4), (2, 2, 2), (4, 3, 3, 2, 2), (5, 4, 2, 1)])
@@ -28,3 +28,8 @@ def test_values_have_names():
         "second-len",
     ]
     assert [1.5, len] in mark.args[1]
+
+
+def test_every_value_has_its_turn():
+    mark = in_turn(one="abc", other=[1, 2])
+    assert mark.args[1] == [["a", 1], ["b", 2], ["c", 1]]

@@ -26,7 +26,7 @@ def definition(Phi, t, center):
     return tuple(np.asarray(part, dtype=float) for part in parts)
 
 
-@examples(80)
+@examples(40)
 @given(
     seeds, st.booleans(), st.booleans(), st.integers(2, 12), st.integers(1, 8), st.integers(1, 3)
 )

@@ -18,7 +18,7 @@ from sparsebayes.solvers.expansion import UNIT_NOISE
 from sparsebayes.solvers.working_set import solve
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 8), st.integers(1, 12), st.integers(0, 10**6))
 def test_the_root_of_a_matrix_squared_is_that_matrix(q, n, seed):
     rng = np.random.default_rng(seed)

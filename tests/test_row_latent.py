@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pairwise import in_turn
 from random_latent_problems import (
     LIKELIHOODS,
     LatentCase,
@@ -127,9 +128,7 @@ def random_case(name, seed=0, n=23, m=4, center=True, shared=False, weighted=Fal
 
 
 @every_likelihood
-@with_and_without
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("block_rows", [1, 4, 23, 100])
+@in_turn(block_rows=[1, 4, 23, 100], center=[True, False, False, True], weighted=[True, False])
 def test_mode_and_quadratic_are_those_in_memory(name, center, weighted, block_rows):
     for shared in [False, True] if likelihood_of(name).n_latent > 1 else [False]:
         case = random_case(name, center=center, shared=shared, weighted=weighted)
@@ -138,7 +137,7 @@ def test_mode_and_quadratic_are_those_in_memory(name, center, weighted, block_ro
         assert_same_quadratic(rows.quadratic(fast), quadratic_at(case.latent(), slow), 1e-10)
 
 
-@examples(60)
+@examples(30)
 @given(latent_cases(), st.integers(1, 15), st.booleans())
 def test_any_small_problem(case, block_rows, whole):
     with pytest.MonkeyPatch.context() as patch:

@@ -50,7 +50,7 @@ def check(found, X, y, w):
     assert_allclose(found.targets.variance, [variance], rtol=1e-13)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 60),

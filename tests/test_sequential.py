@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import oracle
+from pairwise import in_turn
 from random_problems import PRIORS, cases, examples, priors, random_case, seeds
 from sparsebayes import RVR
 from sparsebayes.datasets import sinc
@@ -25,7 +26,7 @@ def moves_at(case, prior):
     return Moves.at(problem, state)
 
 
-@examples(80)
+@examples(40)
 @given(cases(max_active=4), priors, seeds, st.integers(1, 15))
 def test_any_sequence_of_moves_equals_refresh_and_the_oracle(case, prior, seed, count):
     moves, rng = moves_at(case, prior), np.random.RandomState(seed)
@@ -53,7 +54,7 @@ def test_any_sequence_of_moves_equals_refresh_and_the_oracle(case, prior, seed, 
         np.testing.assert_allclose(moved, slow, rtol=1e-9, atol=scale)
 
 
-@examples(60)
+@examples(30)
 @given(cases(max_active=5), priors)
 def test_moves_know_each_active_atom_out_of_its_own_model(case, prior):
     s, q = oracle.without_self(*case.at())
@@ -111,8 +112,7 @@ def test_the_greedy_move_is_the_one_that_gains_most():
 
 
 @by_selection
-@by_prior
-@pytest.mark.parametrize("n_targets", [1, 2])
+@in_turn(prior=PRIORS, n_targets=[1, 2])
 def test_single_moves_never_lower_the_objective_at_fixed_noise(selection, prior, n_targets):
     case = random_case(3, n=20, m=15, n_targets=n_targets, center=True)
     problem = Problem(case.quad(), prior, case.noise)

@@ -46,7 +46,7 @@ class Shared:
         return self.objective(v)
 
 
-@examples(80)
+@examples(40)
 @given(shared_cases, priors)
 def test_predicted_gain_is_the_change_of_the_expansion_held(case, prior):
     this = Shared(case, prior)
@@ -58,7 +58,7 @@ def test_predicted_gain_is_the_change_of_the_expansion_held(case, prior):
         assert seen.gains[j] == pytest.approx(there - here, rel=1e-7, abs=1e-7 * (1 + abs(here)))
 
 
-@examples(40)
+@examples(20)
 @given(shared_cases, priors)
 def test_no_other_variance_gains_more(case, prior):
     this = Shared(case, prior)
@@ -69,7 +69,7 @@ def test_no_other_variance_gains_more(case, prior):
             assert this.at(j, v_j) - here <= seen.gains[j] + 1e-8 * (1 + abs(here))
 
 
-@examples(60)
+@examples(30)
 @given(shared_cases, priors)
 def test_statistics_of_atoms_out_of_their_own_model(case, prior):
     """What they say of any variance is what taking the atom out and putting it back does."""
@@ -86,7 +86,7 @@ def test_statistics_of_atoms_out_of_their_own_model(case, prior):
             assert back == pytest.approx(want, rel=1e-7, abs=1e-7)
 
 
-@examples(80)
+@examples(40)
 @given(shared_cases, priors)
 def test_gradient_and_hessian_are_those_of_the_objective(case, prior):
     """By complex steps, which are exact, and differences of them."""
@@ -153,7 +153,7 @@ def converged(problem, state):
     return run.newton(state.active, state.v, UNIT, tol=1e-12)
 
 
-@examples(60)
+@examples(30)
 @given(shared_cases, priors)
 def test_newton_never_descends_and_ends_where_it_says(case, prior):
     this = Shared(case, prior)
@@ -168,7 +168,7 @@ def test_newton_never_descends_and_ends_where_it_says(case, prior):
         assert curvature(H)[0] < 1e-3
 
 
-@examples(60)
+@examples(30)
 @given(shared_cases, priors)
 def test_prune_deletes_the_most_worthless_atom_and_gains_by_it(case, prior):
     this = Shared(case, prior)

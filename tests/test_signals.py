@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from pairwise import pairwise
 from random_problems import examples, seeds
 from sparsebayes import SparseBayesRegressor, denoise
 from sparsebayes._bases import products_of
@@ -80,9 +81,7 @@ def _function_std(model, X):
     return np.sqrt(model.predict(X, return_std=True)[1] ** 2 - model.noise_variance_)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("level", [None, 1])
-@pytest.mark.parametrize("prior", ["bic", "ric", 1.7, Smoothness(0.4), Flat()])
+@pairwise(shape=SHAPES, level=[None, 1], prior=["bic", "ric", 1.7, Smoothness(0.4), Flat()])
 def test_any_shape_and_depth_is_the_same_problem_solved_in_general(shape, level, prior):
     y, noise = random_signal(shape), 0.8
     transform = Transform("db2", shape, level)

@@ -4,6 +4,8 @@ There the noise variance is one: an atom's degrees of freedom are counted in the
 likelihood at the mode, in which atoms are brought to unit norm.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -76,11 +78,24 @@ def test_the_names_are_prices(solver):
         np.testing.assert_allclose(named.weights_, number.weights_)
 
 
+@cache
+def of_three(shared):
+    """Three classes, and a fit to them at no price."""
+    X, y = blobs(3, 60, spread=1.0)
+    return X, y, RVC(gamma=0.3, prior="flat", shared=shared).fit(X, y)
+
+
+@cache
+def of_two(solver):
+    """Two classes, and a fit to them at no price."""
+    X, y = blobs(2, 100, spread=1.5)
+    return X, y, RVC(gamma=0.3, prior="flat", solver=solver).fit(X, y)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("prior", ["aic", "bic", "ric"])
 def test_several_classes(prior, shared):
-    X, y = blobs(3, 90, spread=1.0)
-    flat = RVC(gamma=0.3, prior="flat", shared=shared).fit(X, y)
+    X, y, flat = of_three(shared)
     model = RVC(gamma=0.3, prior=prior, shared=shared).fit(X, y)
     assert model.certificate_.holds(1e-6)
     count = [sum(map(len, each.relevance_)) for each in (model, flat)]
@@ -93,9 +108,8 @@ def test_several_classes(prior, shared):
 @by_solver
 @pytest.mark.parametrize("prior", ["aic", "bic", "ric"])
 def test_kernel_machines(solver, prior):
-    X, y = blobs(2, 150, spread=1.5)
+    X, y, flat = of_two(solver)
     model = RVC(gamma=0.3, prior=prior, solver=solver).fit(X, y)
-    flat = RVC(gamma=0.3, prior="flat", solver=solver).fit(X, y)
     assert model.certificate_.holds(1e-6)
     assert 0 < len(model.relevance_) <= len(flat.relevance_)
 

@@ -18,8 +18,8 @@ ORTHONORMAL = [
 ]
 
 
-def cases(name):
-    for shape in SHAPES:
+def cases(name, shapes=SHAPES):
+    for shape in shapes:
         for level in {None, min(2, max(shape).bit_length() - 1)}:
             yield StationaryTransform(name, shape, level)
 
@@ -36,7 +36,8 @@ def pywavelets(function, x, name, level):
 
 @pytest.mark.parametrize("name", ORTHONORMAL)
 def test_parseval_frame_at_any_size(name):
-    for transform in cases(name):
+    # Some sizes for each wavelet, in turn: neighbours in the list are of one family.
+    for transform in cases(name, SHAPES[ORTHONORMAL.index(name) % 3 :: 3]):
         x = np.random.default_rng(0).normal(size=(2, *transform.shape))
         c = transform.analyze(x)
         assert_allclose(transform.synthesize(c), x, atol=1e-9)

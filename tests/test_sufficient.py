@@ -76,7 +76,7 @@ def test_definition(weights, kind):
     assert_allclose(found.inputs.variance, np.average((X - w @ X / w.sum()) ** 2, 0, w))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.sets(st.integers(1, 59)), st.booleans(), st.sampled_from([0.0, 1e3, -1e8]))
 def test_statistics_do_not_depend_on_how_rows_are_divided(cuts, weighted, offset):
     weights = WEIGHTS if weighted else None

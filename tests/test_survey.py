@@ -106,7 +106,7 @@ def test_a_fit_by_glances_has_its_certificate_over_all_atoms(shared, monkeypatch
     monkeypatch.setattr(relinearize, "survey", counted(surveys, survey.survey))
     monkeypatch.setattr(relinearize, "glance", counted(glances, survey.glance))
     X, y = load_digits(n_class=5, return_X_y=True)
-    model = RVC(gamma=0.001, shared=shared, random_state=0).fit(X[:400], y[:400])
+    model = RVC(gamma=0.001, shared=shared, random_state=0).fit(X[:250], y[:250])
     assert model.converged_
     assert len(glances) >= len(surveys) - 1 > 0
     state, solution = model.solution_.state, model.solution_

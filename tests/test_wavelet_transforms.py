@@ -22,6 +22,11 @@ FEW = [(1,), (2,), (7,), (37,), (64,), (7, 12), (1, 16), (5, 5), (8, 8)]
 SHAPES = [(7, 12), (1, 16), (16, 1), (1, 1), (2, 3), (16, 16), (13, 11), (32, 4), (3, 17)]
 
 
+def some(shapes, name, every=3):
+    """Some shapes for each wavelet, in turn: neighbours in the list are of one family."""
+    return shapes[ALL.index(name) % every :: every]
+
+
 def matrix(transform):
     """Atoms as rows, (M, N)."""
     return transform.synthesize(np.eye(transform.size)).reshape(transform.size, -1)
@@ -35,7 +40,7 @@ def wavedec(x, name, level, mode="periodization"):
 
 @pytest.mark.parametrize("name", ORTHONORMAL)
 def test_every_orthonormal_family_at_any_size(name):
-    for shape in MANY:
+    for shape in some(MANY, name):
         transform = Transform(name, shape)
         assert transform.orthonormal
         assert transform.size == np.prod(shape)
@@ -49,7 +54,7 @@ def test_every_orthonormal_family_at_any_size(name):
 @pytest.mark.parametrize("name", ALL)
 def test_analysis_is_the_adjoint_of_synthesis(name, mode):
     rng = np.random.default_rng(0)
-    for shape in FEW:
+    for shape in some(FEW, name):
         for level in {None, min(2, max(shape).bit_length() - 1)}:
             transform = Transform(name, shape, level, mode)
             x = rng.normal(size=(3, *shape))
@@ -193,8 +198,8 @@ def test_the_matrix_for_coarse_levels_changes_nothing(monkeypatch):
 def test_squares_of_atoms(name, mode):
     rng = np.random.default_rng(5)
     # With zeros beyond its ends an image has far more coefficients than samples.
-    shapes = LENGTHS + [(401,)] + (SHAPES if mode == "periodization" else [(1, 9), (3, 5)])
-    for shape in shapes:
+    shapes = LENGTHS + [(201,)] + (SHAPES if mode == "periodization" else [(1, 9), (3, 5)])
+    for shape in some(shapes, name, 2):
         for level in {None, 0, min(1, max(shape).bit_length() - 1)}:
             transform = Transform(name, shape, level, mode)
             atoms = matrix(transform)

@@ -20,6 +20,7 @@ from sparsebayes.dictionaries.kernel_functions import (
     INVERSE_DISTANCE,
     WITH_GAMMA,
     WITHOUT_GAMMA,
+    narrow,
 )
 
 # A name, a function K(X, Z), or a kernel object of sklearn.gaussian_process.
@@ -256,6 +257,7 @@ def clustered(k: int, distinct: DistinctRows, random_state: Any) -> Matrix:
     from sklearn.cluster import KMeans
 
     model = KMeans(n_clusters=k, random_state=random_state)
+    X = narrow(X) if is_sparse(X) else X
     return np.ascontiguousarray(model.fit(X, sample_weight=weights).cluster_centers_)
 
 

@@ -195,7 +195,7 @@ def minus_manhattan_distance(
 
     def fill(U: Matrix, V: Matrix, out: Floats) -> None:
         if sparse:
-            out[...] = manhattan_distances(_narrow(U), V)
+            out[...] = manhattan_distances(narrow(U), V)
         else:
             cdist(U, V, "cityblock", out=out)
         np.multiply(out, -gamma if one else -1.0, out=out)
@@ -208,11 +208,11 @@ def minus_manhattan_distance(
             return X
         return scaled(X, gamma) if sparse else (X - origin) * gamma
 
-    return Formula(left, _narrow(left(Z)) if sparse else left(Z), fill, symmetric=not sparse)
+    return Formula(left, narrow(left(Z)) if sparse else left(Z), fill, symmetric=not sparse)
 
 
-def _narrow(X: Matrix) -> Any:
-    """CSR with the indices of 32 bits that `manhattan_distances` takes."""
+def narrow(X: Matrix) -> Any:
+    """CSR with the indices of 32 bits that `manhattan_distances` and `KMeans` take."""
     X = sp.csr_matrix(X)
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
