@@ -48,12 +48,20 @@ SETTINGS = [
     RVR(likelihood=Gaussian(0.1), fit_intercept=False, centers=12),
     SparseBayesClassifier(prior="flat", solver="sequential"),
     SparseBayesClassifier(
-        Linear() + Kernel("rbf", gamma=0.5, centers=8), class_weight="balanced", shared=True
+        Linear() + Kernel("rbf", gamma=0.5, centers=4), class_weight="balanced", shared=True
     ),
     RVC("laplacian", prior="bic", fit_intercept=False, warm_start=True, n_restarts=1, centers=8),
     RVC(solver="mackay", prior="bic", fit_intercept=False, warm_start=True, centers=4, tol=1e-3),
-    RVC(gamma="evidence", centers=3, tol=1e-2),
 ]
+# Widths of classes are slow to learn: the checks that tell one fit from another.
+LEARNED = RVC(gamma="evidence", centers=3, tol=1e-2)
+OF_FITS = {
+    "check_dont_overwrite_parameters",
+    "check_estimators_pickle",
+    "check_fit2d_1feature",
+    "check_fit_idempotent",
+    "check_methods_sample_order_invariance",
+}
 OF_COMPUTING = {
     "check_all_zero_sample_weights_error",
     "check_class_weight_classifiers",
@@ -123,11 +131,13 @@ for estimator in DEFAULTS:
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("settings", SETTINGS, ids=repr)
+@pytest.mark.parametrize("settings", [*SETTINGS, LEARNED], ids=repr)
 def test_scikit_learn_checks_of_what_settings_change(settings):
     names = set()
     for estimator, check in estimator_checks_generator(settings):
+        if settings is LEARNED and check.func.__name__ not in OF_FITS:
+            continue
         if depends_on_settings(check):
             check(estimator)
             names.add(check.func.__name__)
-    assert len(names) >= 20
+    assert len(names) >= 20 or names == OF_FITS

@@ -501,7 +501,7 @@ def test_arrays_of_a_classifier_are_looked_at(classes, write):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e308 may overflow: that is harmless
 @pytest.mark.parametrize("kind", ["good", "classes"])
 def test_any_change_of_the_header_is_refused_or_harmless(kind, request, write):
-    """Put something unexpected in every place of model.json in turn."""
+    """Put something unexpected in every place of model.json, three of nine things in turn."""
     good = request.getfixturevalue(kind)
     header = json.loads(good["model.json"])
 
@@ -512,8 +512,9 @@ def test_any_change_of_the_header_is_refused_or_harmless(kind, request, write):
             if isinstance(value, dict | list):
                 yield from places(value, path + (key,))
 
-    for path in list(places(header)):
-        for value in (None, -1, 10**30, 1e308, "x", [], {}, [[]], {"$": "tuple", "items": []}):
+    values = (None, -1, 10**30, 1e308, "x", [], {}, [[]], {"$": "tuple", "items": []})
+    for count, path in enumerate(places(header)):
+        for value in values[count % 3 :: 3]:
             changed = json.loads(json.dumps(header))
             node = changed
             for key in path[:-1]:

@@ -88,7 +88,7 @@ def of_three(shared):
 @cache
 def of_two(solver):
     """Two classes, and a fit to them at no price."""
-    X, y = blobs(2, 100, spread=1.5)
+    X, y = blobs(2, 150, spread=1.5)
     return X, y, RVC(gamma=0.3, prior="flat", solver=solver).fit(X, y)
 
 
