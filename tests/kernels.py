@@ -53,12 +53,13 @@ class InUse:
 
     libraries: tuple[str, ...]  # BLAS, such as "openblas"
     kernels: tuple[str, ...]  # of all of them
-    features: tuple[str, ...]  # that NumPy takes instructions of, beyond its baseline
+    baseline: tuple[str, ...]  # instructions that NumPy was built for,
+    features: tuple[str, ...]  # and those that it takes beyond
 
     def __str__(self):
         kernels = ", ".join(self.kernels) or "of unknown kernel"
-        features = " ".join(self.features) or "baseline only"
-        return f"{', '.join(self.libraries) or 'unknown BLAS'} {kernels}; NumPy: {features}"
+        features = " ".join((*self.baseline, *self.features))
+        return f"{', '.join(self.libraries) or 'unknown BLAS'} {kernels}; NumPy {features}"
 
 
 def in_use():
@@ -67,11 +68,13 @@ def in_use():
     import scipy.linalg  # noqa: F401  (SciPy may bring a BLAS of its own)
     from threadpoolctl import threadpool_info
 
+    simd = np.show_config("dicts")["SIMD Extensions"]
     found = [library for library in threadpool_info() if library["user_api"] == "blas"]
     return InUse(
         tuple(sorted({library["internal_api"] for library in found})),
         tuple(sorted({library.get("architecture") or "?" for library in found})),
-        tuple(np.show_config("dicts")["SIMD Extensions"].get("found", ())),
+        tuple(simd.get("baseline", ())),
+        tuple(simd.get("found", ())),
     )
 
 
@@ -108,7 +111,7 @@ def chosen(native):
         ]
     runs, reasons = [(KERNELS[0], native)], []
     for kernel in KERNELS[1:]:
-        if kernel.needs and not set(kernel.needs) & set(native.features):
+        if kernel.needs and not {*native.baseline, *native.features} & {*kernel.needs}:
             reasons.append(f"{kernel.name}: not run, this processor lacks {kernel.needs[0]}")
             continue
         found = started(kernel, native.features)
