@@ -38,7 +38,7 @@ def run(**settings):
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return [int(number) for number in done.stdout.split()]
 

@@ -15,7 +15,7 @@ from sparsebayes.datasets import sinc
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
 COMMAND = [sys.executable, "-m", "sparsebayes"]
-LONG = 120.0  # seconds that a busy machine may take to get there
+LONG = 600.0  # seconds that a busy machine may take to get there
 
 
 def started(*arguments):

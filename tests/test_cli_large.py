@@ -131,11 +131,11 @@ def test_an_interrupted_command_is_resumed(run, tmp_path):
     command += ["--checkpoint", str(kept)]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        ended = time.monotonic() + 120
+        ended = time.monotonic() + 600
         while not kept.exists() and child.poll() is None and time.monotonic() < ended:
             time.sleep(0.005)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=120)
+        _, err = child.communicate(timeout=600)
     finally:
         child.kill()
     assert child.returncode == 130, err
