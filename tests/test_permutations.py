@@ -173,9 +173,18 @@ def predicted(model, X):
     return model.predict(X, return_std=True)
 
 
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-@pytest.mark.parametrize("name", CASES)
+ONE_INPUT = (of_sinc, of_a_signal)  # and a centre at each row: only rows can be in another order
+PAIRS = [
+    (name, order)
+    for name in CASES
+    for order in ORDERS
+    if order == "rows" or CASES[name][0] not in ONE_INPUT
+]
+
+
+@pytest.mark.parametrize(("name", "order"), PAIRS)
 def test_another_order_finds_an_optimum_of_equal_worth(name, order):
+    order = ORDERS[order]
     data, model = in_order(name)
     moved, centers = order.of(data, np.random.default_rng(order.rows + 2 * order.columns))
     other = CASES[name][1](centers).fit(moved.X, moved.y)
