@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oracle
 import sparsebayes
+from pairwise import pairwise
 from sparsebayes import RVR, SparseBayesRegressor
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel, Linear, Operator, Union, Wavelet
@@ -93,10 +94,7 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
-@pytest.mark.parametrize("n_targets", [1, 3])
-@pytest.mark.parametrize("fit_intercept", [True, False])
-@pytest.mark.parametrize("name", KERNELS)
+@pairwise(name=list(KERNELS), fit_intercept=[True, False], n_targets=[1, 3], weighted=[False, True])
 def test_is_the_posterior_of_the_model_with_one_more_atom(name, fit_intercept, n_targets, weighted):
     settings, K = KERNELS[name]
     X, y = samples(n_targets=n_targets)

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import integrate, stats
 
 import oracle
+from pairwise import in_turn
 from random_problems import cases, examples, priors, random_case
 from sparsebayes import RVR, SparseBayesRegressor, load
 from sparsebayes.design import ArrayDesign
@@ -171,8 +172,7 @@ def test_derivatives_are_those_of_the_log_posterior(case, prior, before):
 
 @by_solver
 @by_noise_prior
-@pytest.mark.parametrize("c", [0.0, 2.0])
-@pytest.mark.parametrize("n_targets", [1, 2])
+@in_turn(c=[0.0, 2.0], n_targets=[1, 2])
 def test_solvers_end_where_the_log_posterior_is_stationary(solve, before, c, n_targets):
     case = random_case(2, n=30, m=15, n_targets=n_targets, center=True)
     prior = Smoothness(c) if c else Flat()
