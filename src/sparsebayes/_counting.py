@@ -20,6 +20,7 @@ __all__ = [
     "is_pairwise",
     "n_kernel_atoms",
     "recount",
+    "sits_on_rows",
     "takes_sparse",
 ]
 
@@ -192,6 +193,32 @@ def n_kernel_atoms(dictionary: Any, n: int) -> int:
     except ValueError:  # rows of several lengths, which are refused when they are bound
         return 0
     return int(shape[0]) if shape else 0
+
+
+def sits_on_rows(dictionary: Any) -> bool:
+    """Whether kernels of a dictionary sit at all rows.
+
+    Parameters
+    ----------
+    dictionary : object
+        The dictionary of an estimator.
+
+    Returns
+    -------
+    bool
+        False for a kernel matrix, and where there are centers.
+
+    Examples
+    --------
+    >>> from sparsebayes.dictionaries import Bias, Kernel
+    >>> sits_on_rows(Bias() + Kernel()), sits_on_rows(Kernel(centers=[[0.0]]))
+    (True, False)
+    """
+    if isinstance(dictionary, Union):
+        return any(sits_on_rows(part) for part in dictionary.parts)
+    if not isinstance(dictionary, Kernel) or is_pairwise(dictionary):
+        return False
+    return dictionary.centers is None
 
 
 def recount(dictionary: Any, atoms: Atoms, rows: IndexArray, n: int) -> Atoms:

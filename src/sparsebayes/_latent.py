@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._counting import is_kernel_machine, is_pairwise, recount
+from sparsebayes._counting import is_kernel_machine, is_pairwise, recount, sits_on_rows
 from sparsebayes._latent_kernels import LatentModel, working_targets
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
@@ -114,7 +114,8 @@ def infer(
         Posterior and solution.
     """
     n = int(X.shape[0])
-    samples = gather(X, t[:, None], weights, pairwise=is_pairwise(dictionary))
+    kind = {"pairwise": is_pairwise(dictionary), "ordered": sits_on_rows(dictionary)}
+    samples = gather(X, t[:, None], weights, **kind)
     X, weights = samples.X, samples.weights
     if is_pooled(dictionary):
         some = Pairs.of(dictionary).sampled(X, samples.y, weights)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._conclusions import Regression, Start, check_norms, conclude, in_units
-from sparsebayes._counting import is_pairwise, recount
+from sparsebayes._counting import is_pairwise, recount, sits_on_rows
 from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._samples import (
     copies,
@@ -98,7 +98,8 @@ def regress(
         Posterior and solution.
     """
     n = int(X.shape[0])
-    samples = gather(X, y, weights, pairwise=is_pairwise(dictionary))
+    kind = {"pairwise": is_pairwise(dictionary), "ordered": sits_on_rows(dictionary)}
+    samples = gather(X, y, weights, **kind)
     X, weights = samples.X, samples.weights
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
     units = in_units(shift, scale, not t.any(), noise_variance, noise_prior)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sparsebayes._row_order import is_new, own_order
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.gamma_prior import Gamma
 from sparsebayes.hyperpriors import Hyperprior
@@ -164,7 +165,9 @@ class Samples(NamedTuple):
         return float(len(self.y) if self.weights is None else self.weights.sum())
 
 
-def gather(X: Any, y: FloatArray, weights: FloatArray | None, *, pairwise: bool) -> Samples:
+def gather(
+    X: Any, y: FloatArray, weights: FloatArray | None, *, pairwise: bool, ordered: bool = False
+) -> Samples:
     """Leave out samples of weight zero, and make equal samples one of their joint weight.
 
     Weighted samples are sorted. So weights equal repetition to the last bit, in any order of rows,
@@ -180,6 +183,10 @@ def gather(X: Any, y: FloatArray, weights: FloatArray | None, *, pairwise: bool)
         As `checked_weights` gives them.
     pairwise : bool
         Whether X is a kernel matrix: then samples are left out, columns too, but not merged.
+    ordered : bool, default=False
+        Whether samples are brought into the order that `own_order` gives them, so that a fit is
+        the same to the last bit in any order of rows: where kernels sit at the rows, which would
+        otherwise be tried, and drawn, in the order of these. Not those of a kernel matrix.
 
     Returns
     -------
@@ -194,6 +201,26 @@ def gather(X: Any, y: FloatArray, weights: FloatArray | None, *, pairwise: bool)
     >>> samples.X.ravel(), samples.weights, samples.rows
     (array([3., 4., 5.]), array([1., 1., 2.]), array([1, 3, 0]))
     """
+    samples = _distinct(X, y, weights, pairwise)
+    return samples if pairwise or not ordered else _sorted(samples)
+
+
+def _sorted(samples: Samples) -> Samples:
+    """The same samples in their own order; the arrays themselves where they are."""
+    order = own_order(samples.X, samples.y)
+    if (np.diff(order) == 1).all():
+        return samples
+    X, weights = samples.X[order], samples.weights
+    rows = order if samples.rows is None else samples.rows[order]
+    starts = np.flatnonzero(is_new(X))
+    if starts.size < len(order):  # the first of the user's rows stands for all that equal it
+        size = np.diff(np.append(starts, len(order)))
+        rows = np.repeat(np.minimum.reduceat(rows, starts), size)
+    return Samples(X, samples.y[order], None if weights is None else weights[order], rows)
+
+
+def _distinct(X: Any, y: FloatArray, weights: FloatArray | None, pairwise: bool) -> Samples:
+    """Samples of some weight, equal ones once."""
     n = len(y)
     rows = None
     if weights is not None:

@@ -68,13 +68,8 @@ class DistinctRows:
         return cls(X[place], total[:limit], chosen[:limit], first[place], limit, complete)
 
     def rows(self) -> tuple[Matrix, Floats | None]:
-        """Rows and weights (None where all are one) in an order that merging does not change."""
-        if not (self.weights == 1).all():
-            return self.X, self.weights
-        if not self.complete:
-            return self.X, None
-        # No row is there twice, so they have an order.
-        return self.X[np.argsort(self.first)], None
+        """Rows and weights (None where all are one) in an order that belongs to them."""
+        return self.X, None if (self.weights == 1).all() else self.weights
 
 
 def distinct_rows(

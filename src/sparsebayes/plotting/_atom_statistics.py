@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._counting import is_pairwise, recount
+from sparsebayes._counting import is_pairwise, recount, sits_on_rows
 from sparsebayes._latent import candidates, learning_prior
 from sparsebayes._pipelines import last_step, through
 from sparsebayes._samples import Samples, checked_weights, gather, hyperprior_in_units
@@ -125,7 +125,9 @@ def _samples(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Samples, i
             t = model.likelihood_.check(y)[:, None]
         else:
             t = np.asarray(y, dtype=np.float64).reshape(n, -1)
-    return gather(X, t, weights, pairwise=is_pairwise(model._dictionary())), n
+    dictionary = model._dictionary()
+    kind = {"pairwise": is_pairwise(dictionary), "ordered": sits_on_rows(dictionary)}
+    return gather(X, t, weights, **kind), n
 
 
 def _clearest(posterior: Any) -> int:

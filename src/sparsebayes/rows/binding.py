@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsebayes._row_order import own_order
 from sparsebayes.dictionaries import Atoms, Bias, Kernel, Linear, Operator, Union
 from sparsebayes.dictionaries._distinct import DistinctRows, distinct_rows, sample_size
 from sparsebayes.dictionaries._kernel_parameters import (
@@ -136,9 +137,10 @@ class _Binding:
             "give a number of centers, such as centers=2000",
         )
         X, _, weights = gather(self.rows)
-        if weights is None or weights.all():
+        used = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+        used = used[own_order(X[used], np.zeros((used.size, 1)))]
+        if used.size == n and (np.diff(used) == 1).all():
             return dictionary.bind(X)
-        used = np.flatnonzero(weights)
         atoms: Any = dictionary.bind(X[used])
         bound: Atoms = replace(atoms, index=used[atoms.index], count=n)
         return bound

@@ -13,6 +13,7 @@ from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.descend import is_spent, shared_variance
+from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.exchange import rearrange
 from sparsebayes.solvers.newton import Noise
 
@@ -51,7 +52,7 @@ def from_crowd(run: Run, noise: Noise, rng: np.random.RandomState) -> State | No
     plain = isinstance(problem.hyperprior, Flat) and problem.quad.group == 1
     if not plain or atoms.size < _LEAST or run.max_iter - run.iterations < _STEPS:
         return None
-    atoms = rng.permutation(atoms)[:_CROWD]
+    atoms = drawn(problem.quad, _CROWD, rng)
     probe = problem.quad.gram(atoms[:_PROBE])
     shared = shared_variance(probe, problem.hyperprior, noise)
     v, var = shared.v * probe.size / atoms.size, shared.noise_var

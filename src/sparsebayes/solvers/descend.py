@@ -17,6 +17,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.problem import Problem
 from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.climb import Run, climb
+from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.exchange import exchange_rounds, is_better, rearrange
 from sparsebayes.solvers.newton import Noise
 
@@ -123,7 +124,7 @@ def descended(run: Run, state: State, noise: Noise, rng: np.random.RandomState) 
     if state.active.size > _FEW or problem.quad.group > 1 or not atoms.size or run.exhausted:
         return state
     if atoms.size > _CROWD:
-        atoms = np.sort(rng.choice(atoms, _CROWD, replace=False))
+        atoms = np.sort(drawn(problem.quad, _CROWD, rng))
     gram = problem.quad.gram(atoms)
     many = shared_variance(gram, problem.hyperprior, noise)
     if many.objective < state.objective - _CLOSE:

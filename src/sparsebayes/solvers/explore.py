@@ -16,6 +16,7 @@ from sparsebayes.problem import empty_state
 from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.crowd import from_crowd
+from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.exchange import LARGE, exchange_rounds, is_better, is_smooth
 from sparsebayes.solvers.newton import Noise
 
@@ -145,5 +146,4 @@ def sample(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
     power = np.einsum("ij,ij->i", quad.g, quad.g)
     best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
     rest = np.setdiff1d(np.flatnonzero(quad.diag), best)
-    drawn = rng.choice(rest, min(SAMPLE - best.size, rest.size), replace=False)
-    return np.sort(np.concatenate([best, drawn]))
+    return np.sort(np.concatenate([best, drawn(quad, SAMPLE - best.size, rng, rest)]))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sparsebayes.engine import Breakdown, State, inverse_factor, refresh, without_self
 from sparsebayes.quadratic import COLLINEAR
 from sparsebayes.solvers.climb import Run
+from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]
@@ -78,7 +79,7 @@ def _slid(run: Run, state: State, noise: Noise, rough: float, rng: np.random.Ran
     problem = run.problem
     others = np.flatnonzero(_bearable(run, state).any(axis=0))
     if others.size > _POOL:
-        others = rng.choice(others, _POOL, replace=False)
+        others = drawn(problem.quad, _POOL, rng, others)
     atoms = np.concatenate([state.active, others])
     pool = Run(replace(problem, quad=problem.quad.gram(atoms)), run.max_iter, None, large=False)
     pool.iterations = run.iterations

@@ -13,6 +13,7 @@ from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem, empty_state
 from sparsebayes.solvers.climb import Run, climb
+from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.exchange import exchange_rounds, is_better, rearrange
 from sparsebayes.solvers.explore import sample
 from sparsebayes.solvers.newton import Noise
@@ -137,6 +138,6 @@ def _crowd(
 ) -> tuple[IndexArray, FloatArray]:
     """Bring in a crowd of atoms drawn at random: many together may do what none does alone."""
     rest = np.setdiff1d(np.flatnonzero(run.problem.quad.diag), active)
-    drawn = rng.choice(rest, min(_CROWD, rest.size), replace=False)
-    v = np.concatenate([v, np.full(drawn.size, np.median(v))])
-    return rearrange(run, np.concatenate([active, drawn]), _RAISED * v, noise_var)
+    crowd = drawn(run.problem.quad, _CROWD, rng, rest)
+    v = np.concatenate([v, np.full(crowd.size, np.median(v))])
+    return rearrange(run, np.concatenate([active, crowd]), _RAISED * v, noise_var)
