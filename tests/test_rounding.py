@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks._certificates import HIDDEN, compared, fitted, truth
 from sparsebayes import RVC, RVR, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
@@ -139,3 +140,34 @@ def test_equal_rows_and_sparse_ones_keep_their_first_place():
         for model, rows in ((one, X), (other, X[order])):
             for row in model.relevance_:
                 assert not (rows[:row] == rows[row]).all(axis=1).any()  # the first of its kind
+
+
+# Kernels wide beside the noise: with the noise found, and given far below what would be found.
+HARD = [
+    (40, 0.1, 0.0, 0),
+    (60, 0.1, 1e-5, 1),
+    (60, 0.01, 1e-3, 2),
+    (60, 0.03, 0.0, 3),
+    (60, 0.01, 1e-3, 4),
+]
+
+
+@pytest.mark.parametrize(("size", "gamma", "noise", "draw"), HARD)
+def test_no_certificate_hides_a_gain(size, gamma, noise, draw):
+    """Gains of atoms that are in the span of the model but for 1e-10 to 1e-12 of them, too."""
+    row = compared(fitted(size, gamma, noise, draw))
+    assert row["hidden"] <= HIDDEN, row
+    assert row["evidence beyond"] <= HIDDEN, row
+    assert row["float64"] == pytest.approx(row["long double"], rel=0.05, abs=HIDDEN)
+
+
+def test_independent_code_notices_what_is_wrong():
+    """It is a test of certificates only if it sees models that are none."""
+    fit = fitted(40, 0.1, 1e-2, 0)
+    assert truth(fit, np.longdouble).max_gain < 1e-6
+    evidence = truth(fit, np.longdouble).evidence
+    assert evidence == pytest.approx(fit.model.log_marginal_likelihood_, abs=1e-7)
+    fit.model.prior_variance_ = fit.model.prior_variance_ * 1.5
+    wrong = truth(fit, np.longdouble)
+    assert wrong.max_gain > 1e-3
+    assert wrong.evidence < evidence - 1e-3

@@ -52,7 +52,9 @@ SUMMED = 1e-11
 EPS = float(np.finfo(float).eps)
 """Rounding of float64."""
 
-_TOLD = 1e-20  # as `ROOTED`, for columns known to the last bit: S is a square, of an error of eps
+# As `ROOTED`, for columns known to the last bit: S is the square of what is left of a column,
+# of an error of about eps, so that three digits of it are known where S is this small.
+_TOLD = 1e-24
 
 _ROOTED_WORK = 4e10  # N m^2 up to which the root of m atoms takes a few seconds,
 _FEW_ROOTED = 256  # and atoms of any number of rows
