@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks import robustness
 from benchmarks._certificates import HIDDEN, compared, fitted, truth
+from benchmarks._robustness_fits import Case
 from sparsebayes import RVC, RVR, SparseBayesRegressor
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
@@ -171,3 +173,26 @@ def test_independent_code_notices_what_is_wrong():
     wrong = truth(fit, np.longdouble)
     assert wrong.max_gain > 1e-3
     assert wrong.evidence < evidence - 1e-3
+
+
+def test_the_benchmark_tells_fits_that_differ_from_those_that_do_not():
+    X = np.zeros((2, 1))
+    noisy = Case("one", "noisy", None, X, X[:, 0], X)
+    free = Case("one", "free", None, X, X[:, 0], X, free=True)
+    same = {"status": "CONVERGED", "evidence": 5.0, "mean": [1.0, 2.0], "std": [0.5, 0.5]}
+    far = same | {"evidence": 4.5, "mean": [1.0, 3.0]}
+    floor = same | {"status": "NOISE_FLOOR", "evidence": 900.0}
+    runs = [("native", 0), ("Haswell", 0)]
+    results = {("native", 0, case.key): same for case in (noisy, free)}
+    results |= {("Haswell", 0, noisy.key): far, ("Haswell", 0, free.key): floor}
+    row = robustness.row_of("one", [noisy, free], results, runs)
+    assert (row["evidence, nats"], row["predictions, std"]) == (0.5, 2.0)
+    assert (row["other optimum"], row["answered"], row["runs"]) == (1, 4, 4)
+    assert (row["converged, %"], row["at the floor, %"]) == (75.0, 25.0)
+    (listed,) = robustness.apart([noisy, free], results)
+    assert (listed["fit"], listed["by kernel, nats"]) == (noisy.key, 0.5)
+    failed = results | {("Haswell", 0, noisy.key): {"status": "ValueError: no"}}
+    row = robustness.row_of("one", [noisy], failed, runs)
+    assert (row["answered"], row["other optimum"]) == (1, 1)
+    assert row["ended otherwise"] == "ValueError: no 1"
+    assert not robustness.converged(noisy, floor)
