@@ -32,7 +32,6 @@ MODELS = {
     "union": SparseBayesClassifier(Linear() + Kernel(gamma=0.5), prior="bic"),
     "sequential": SparseBayesClassifier(prior="flat", solver="sequential"),
 }
-EACH = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 
 
 def blobs(n_classes, n=N, seed=0, spread=1.0):
@@ -240,9 +239,9 @@ def test_a_tie_is_the_same_tie_everywhere(fit_intercept):
     assert_array_equal(model.predict(Z), model.predict_distribution(Z).mode)
 
 
-@EACH
-@pytest.mark.parametrize(("X", "y"), [(X2, Y2), (X3, Y3)], ids=["two", "three"])
-def test_probabilities_agree_with_each_other(model, X, y):
+@in_turn(model=MODELS, n_classes=[3, 2])
+def test_probabilities_agree_with_each_other(model, n_classes):
+    X, y = blobs(n_classes)
     model.fit(X, y)
     K = len(model.classes_)
     for plug_in in (False, True):

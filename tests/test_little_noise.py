@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from pairwise import pairwise
+from pairwise import in_turn, pairwise
 from sparsebayes import RVR
 from sparsebayes.engine import Breakdown, whiten
 from sparsebayes.quadratic import Gram
@@ -44,8 +44,7 @@ def test_a_function_without_noise_is_found(name, noise, gamma):
     assert model.log_marginal_likelihood_ <= most
 
 
-@pytest.mark.parametrize("gamma", [0.005, 0.02, 0.1])
-@pytest.mark.parametrize("noise_var", [1e-4, 1e-6, 1e-8, 1e-10])
+@in_turn(gamma=[0.005, 0.02, 0.1], noise_var=[1e-4, 1e-6, 1e-8, 1e-10])
 def test_kernels_too_wide_for_the_noise_given_explain_what_float64_can(gamma, noise_var):
     x = np.linspace(0, 2 * np.pi, 50)[:, None]
     y = np.sin(x[:, 0])
