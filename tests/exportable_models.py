@@ -50,6 +50,7 @@ REGRESSORS = {
     **{name: RVR(name, noise_variance=0.02) for name in NAMED},
     **{name: RVR(kernel, noise_variance=0.02) for name, kernel in OBJECTS.items()},
     **{f"{name}-widths": RVR(name, gamma=WIDTHS) for name in ("rbf", "laplacian", "tps")},
+    "sigmoid-constant": RVR("sigmoid", gamma=0.2, coef0=-0.5, noise_variance=0.02),
     "degree-0": RVR("poly", degree=0, noise_variance=0.02),
     "degree-2": RVR("poly", gamma=WIDTHS, degree=2, coef0=1.0, noise_variance=0.02),
     "columns": SparseBayesRegressor(),
