@@ -226,7 +226,7 @@ BREAKS = (
     breaking(
         "fit",
         "the evidence's derivative in an atom adds what the posterior takes",
-        "evidence_gradient* kernel_learning*",
+        "evidence_gradient* learned_kernels*",
         (
             "residual @ mu.T - n_targets * (atoms.T @ state.Sigma)",
             "residual @ mu.T + n_targets * (atoms.T @ state.Sigma)",
@@ -235,8 +235,8 @@ BREAKS = (
     breaking(
         "fit",
         "the evidence of a Gaussian process forgets its intercept",
-        "process_widths* pooled_widths* widths*",
-        ("height -= 0.5 * T * math.log(total)", "height -= 0.0 * T * math.log(total)"),
+        "widths*",
+        ("height -= 0.5 * self.T * math.log(total)", "height -= 0.0 * self.T * math.log(total)"),
     ),
     breaking(
         "fit",

@@ -7,7 +7,6 @@ longer hides a difference. The other rows are widths that are found before the f
 and "pooled", the default), learned in one number, and not learned. ``--why`` adds rows that take
 the difference apart.
 
-``--starts``: the optimum reached from ten random widths (see `_kernel_starts`).
 ``--default``: gamma="pooled" and "evidence" beside "scale" and cross-validation (see
 `_kernel_default`).
 """
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from benchmarks import _kernel_default, _kernel_starts
+from benchmarks import _kernel_default
 from benchmarks._harness import Report, Run, argument_parser, interleave, rms
 from benchmarks._kernel_problems import Draw, Split, friedman, with_boston
 from sparsebayes import RVR
@@ -218,14 +217,11 @@ def main() -> None:
     parser.add_argument("--draws", type=int, help="data sets of each problem")
     parser.add_argument("--quick", action="store_true", help="one draw of the small problems")
     parser.add_argument("--why", action="store_true", help="add rows that explain differences")
-    parser.add_argument("--starts", action="store_true", help="stability from ten starts instead")
     parser.add_argument("--default", action="store_true", help="the choice of a default instead")
     args = parser.parse_args()
     args.draws = args.draws or (1 if args.quick else 5)
     report = Report.open("Learned kernels", args.threads)
-    if args.starts:
-        _kernel_starts.run(report, args)
-    elif args.default:
+    if args.default:
         _kernel_default.run(report, args)
     else:
         compare(report, args)

@@ -10,9 +10,9 @@ import oracle
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, load
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
+from sparsebayes.fit.widths import as_found
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.plotting import AtomEvidenceDisplay
-from sparsebayes.pooled_widths import as_found
 
 
 class Undrawn(AtomEvidenceDisplay):

@@ -1,5 +1,6 @@
 """What a solution of a regression means in the units of its user."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,19 +11,16 @@ from sparsebayes._samples import noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_noise_prior
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
-from sparsebayes.dictionaries._distinct import DistinctRows
 from sparsebayes.dictionaries._protocol import OutOfRange
 from sparsebayes.engine import State, inverse_factor
+from sparsebayes.fit.widths import Targets
 from sparsebayes.hyperparameters import Evidence
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
-from sparsebayes.kernel_learning import with_same
 from sparsebayes.noise_priors import InverseGamma, NoisePrior
-from sparsebayes.pooled_widths import hold_widths
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import CenteredQuadratic, Quadratic
-from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -51,10 +49,6 @@ class Regression:
     log_posterior: float  # with the hyperprior and the prior of the noise, also in that unit
     size: int  # atoms there were to choose from
     theta: FloatArray  # parameters of kernels that were learned
-
-    def tuned(self, atoms: Any) -> Any:
-        """Atoms with the parameters that this fit has learned, where they have the same ones."""
-        return with_same(atoms, self.theta)
 
     def start(self, quad: Quadratic, scale: float) -> Start | None:
         """Where a new fit may start; None where the dictionary is another one.
@@ -90,33 +84,19 @@ class Units(NamedTuple):
     before: NoisePrior | None
     noise_var: float | None
 
-    def holding(
-        self, dictionary: Any, found: DistinctRows, constant: NDArray[np.bool_], center: bool
-    ) -> Any:
-        """A dictionary with the widths of `pooled_widths`, from some rows with their targets.
+    def explained(
+        self, constant: NDArray[np.bool_], center: bool
+    ) -> Callable[[FloatArray, FloatArray | None], Targets]:
+        """What widths are to explain, from some targets and their weights.
 
-        Parameters
-        ----------
-        dictionary : Dictionary
-            One with widths to find.
-        found : DistinctRows
-            Rows, targets as last columns.
-        constant : ndarray of bool of shape (T,)
-            Targets of which nothing but rounding would be left.
-        center : bool
-            Whether there is an intercept.
-
-        Returns
-        -------
-        Dictionary
-            A copy with numbers.
+        Of targets that are ``constant`` nothing but rounding would be left.
         """
 
-        def explained(y: FloatArray, weights: FloatArray | None) -> Targets:
+        def of(y: FloatArray, weights: FloatArray | None) -> Targets:
             t = np.where(constant, 0.0, (y - self.shift) / self.scale)
             return Targets(t, weights, center, self.noise_var, self.before)
 
-        return hold_widths(dictionary, found, len(self.shift), explained, widen=True)
+        return of
 
 
 def in_units(

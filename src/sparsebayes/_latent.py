@@ -8,24 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._counting import is_kernel_machine, is_pairwise, recount, sits_on_rows
-from sparsebayes._latent_kernels import LatentModel, working_targets
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.design import Design, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
-from sparsebayes.dictionaries._distinct import DistinctRows
 from sparsebayes.engine import State, inverse_factor
+from sparsebayes.fit.learned_kernels import LatentModel, fit_kernels
+from sparsebayes.fit.widths import Targets, hold_widths, is_pooled, learns, sampled, samples_of
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import fit_kernels, learns, with_same
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
 from sparsebayes.likelihoods import Likelihood, totals_of
-from sparsebayes.pooled_widths import Pairs, hold_widths, is_pooled
 from sparsebayes.problem import Solution
 from sparsebayes.quadratic import members
-from sparsebayes.shared_variance import Targets
 from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
@@ -35,7 +32,7 @@ __all__ = [
     "Inference",
     "candidates",
     "count_norms",
-    "holding",
+    "first_step",
     "infer",
     "learning_prior",
     "posterior_of",
@@ -54,10 +51,6 @@ class Inference:
     size: int  # atoms there were to choose from, times latent functions
     point: Point  # where it ended, for a warm start
     theta: FloatArray  # parameters of kernels that were learned
-
-    def tuned(self, atoms: Any) -> Any:
-        """Atoms with the parameters that this fit has learned, where they have the same ones."""
-        return with_same(atoms, self.theta)
 
     def start(self, size: int) -> Point | None:
         """Where a new fit may start; None where the dictionary is another one."""
@@ -117,9 +110,9 @@ def infer(
     kind = {"pairwise": is_pairwise(dictionary), "ordered": sits_on_rows(dictionary)}
     samples = gather(X, t[:, None], weights, **kind)
     X, weights = samples.X, samples.weights
+    explained = first_step(likelihood, fit_intercept)
     if is_pooled(dictionary):
-        some = Pairs.of(dictionary).sampled(X, samples.y, weights)
-        dictionary = holding(dictionary, some, likelihood, fit_intercept)
+        dictionary = hold_widths(dictionary, sampled(X, samples.y, weights), 1, explained)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
     K = likelihood.n_latent
 
@@ -128,8 +121,6 @@ def infer(
         return Latent(design, samples.y[:, 0], weights, likelihood, fit_intercept, shared)
 
     with one_blas_thread():
-        if last is not None and learns(atoms):
-            atoms = last.tuned(atoms)
         latent = latent_of(atoms)
         count = candidates(latent.design, dictionary, weights, fit_intercept)
         prior = learning_prior(prior, atoms)
@@ -137,9 +128,11 @@ def infer(
         start = None if last is None else last.start(atoms.size * K)
         if learns(atoms):
             model = LatentModel(X, hyperprior, latent_of, solve)
-            targets = working_targets(latent)
             del latent  # its design is as large as those with other parameters
-            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start)
+            some, values, shares = samples_of(sampled(X, samples.y, weights), 1)
+            targets = explained(values, shares)
+            theta = None if last is None else last.theta
+            atoms, fit, solution = fit_kernels(model, atoms, some, targets, tol, start, theta)
             quad = fit.quad
         else:
             solution, quad = solve(latent, hyperprior, start)
@@ -157,37 +150,22 @@ def infer(
     )
 
 
-def holding(
-    dictionary: Any, found: DistinctRows, likelihood: Likelihood, fit_intercept: bool
-) -> Any:
-    """A dictionary with the widths of `pooled_widths`, from some rows with their targets.
+def first_step(
+    likelihood: Likelihood, fit_intercept: bool
+) -> Callable[[FloatArray, FloatArray | None], Targets]:
+    """What widths are to explain: the first Newton step from zero, for each latent function.
 
-    Parameters
-    ----------
-    dictionary : Dictionary
-        One with widths to find.
-    found : DistinctRows
-        Rows, the target as last column.
-    likelihood : Likelihood
-        Likelihood of the targets.
-    fit_intercept : bool
-        Whether each latent function has an intercept.
-
-    Returns
-    -------
-    Dictionary
-        A copy with numbers.
+    From the best constant, a class that a sample lacks would have no end. Of classes these are
+    least squares of their indicators.
     """
 
     def explained(t: FloatArray, weights: FloatArray | None) -> Targets:
-        # The first Newton step from zero; from the best constant, a class that the sample lacks
-        # would have no end. Of classes these are least squares of their indicators.
         _, slope, curvature = likelihood.expand(t[:, 0], np.zeros((len(t), likelihood.n_latent)))
         step = slope / np.maximum(np.einsum("nkk->nk", curvature), _SMALLEST_NORM)
         unit = float(np.abs(step).max(initial=0.0))
         return Targets(step / unit if unit > 0 else step, weights, fit_intercept, None)
 
-    return hold_widths(dictionary, found, 1, explained, widen=False)
+    return explained
 
 
 def learning_prior(prior: Any, atoms: Atoms) -> Any:

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from sparsebayes._conclusions import Regression, Start, check_norms, conclude, in_units
 from sparsebayes._counting import is_pairwise, recount, sits_on_rows
-from sparsebayes._gaussian_kernels import GaussianModel
 from sparsebayes._samples import (
     copies,
     gather,
@@ -21,16 +20,14 @@ from sparsebayes._union_search import Part, search_parts
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
-from sparsebayes.kernel_learning import fit_kernels, learns
-from sparsebayes.pooled_widths import Pairs, is_pooled
+from sparsebayes.fit.learned_kernels import GaussianModel, fit_kernels
+from sparsebayes.fit.widths import hold_widths, is_pooled, learns, sampled, samples_of
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.process_widths import width_prior
 from sparsebayes.quadratic import (
     DesignQuadratic,
     OrthonormalQuadratic,
     Quadratic,
 )
-from sparsebayes.shared_variance import Targets
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -104,9 +101,10 @@ def regress(
     t, shift, scale = standardized(samples.y, weights, fit_intercept)
     units = in_units(shift, scale, not t.any(), noise_variance, noise_prior)
     scale, before, noise_var = units.scale, units.before, units.noise_var
+    explained = units.explained((t == 0).all(axis=0), fit_intercept)
     if is_pooled(dictionary):
-        some = Pairs.of(dictionary).sampled(X, samples.y, weights)
-        dictionary = units.holding(dictionary, some, (t == 0).all(axis=0), fit_intercept)
+        found = sampled(X, samples.y, weights)
+        dictionary = hold_widths(dictionary, found, len(shift), explained)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
 
     def quadratic(atoms: Atoms) -> DesignQuadratic:
@@ -115,8 +113,6 @@ def regress(
         return quad
 
     with one_blas_thread():
-        if last is not None and learns(atoms):
-            atoms = last.tuned(atoms)
         quad = quadratic(atoms)
         given: Quadratic = quad
         if solver in ("auto", "orthonormal"):
@@ -127,9 +123,10 @@ def regress(
         if learns(atoms):
             del quad, given  # their design is as large as those with other parameters
             model = GaussianModel(X, t, hyperprior, noise_var, quadratic, solve)
-            targets = Targets(t, weights, fit_intercept, noise_var, before)
-            widths = width_prior(atoms, X, targets)
-            atoms, fit, solution = fit_kernels(model, atoms, targets, tol, start, widths)
+            some, values, shares = samples_of(sampled(X, samples.y, weights), len(shift))
+            targets = explained(values, shares)
+            theta = None if last is None else last.theta
+            atoms, fit, solution = fit_kernels(model, atoms, some, targets, tol, start, theta)
             quad = fit.quad
         else:
             problem = Problem(given, hyperprior, noise_var, copies(weights))

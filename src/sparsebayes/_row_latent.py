@@ -24,17 +24,17 @@ from sparsebayes._journey import (
     Sampling,
     sampling,
 )
-from sparsebayes._latent import Inference, count_norms, holding, posterior_of
+from sparsebayes._latent import Inference, count_norms, first_step, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
+from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Start
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.likelihoods import Likelihood
-from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
@@ -125,8 +125,8 @@ def infer_rows(
         Posterior and solution.
     """
     if is_pooled(dictionary):
-        some = rows.fold(Pairs.of(dictionary))
-        dictionary = holding(dictionary, some, likelihood, fit_intercept)
+        some = rows.fold(sampled_block)
+        dictionary = hold_widths(dictionary, some, 1, first_step(likelihood, fit_intercept))
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
     plan = sampling(summary.n_used, atoms.size, journey.budget, summary.width)

@@ -32,8 +32,8 @@ from sparsebayes.checkpoints import Saved
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
+from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.pooled_widths import Pairs, is_pooled
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
@@ -123,8 +123,9 @@ def regress_rows(
     units = in_units(shift, scale, bool(constant.all()), noise_variance, noise_prior)
     journey.watch.scale = units.scale
     if is_pooled(dictionary):
-        some = rows.fold(Pairs.of(dictionary))
-        dictionary = units.holding(dictionary, some, constant, fit_intercept)
+        some = rows.fold(sampled_block)
+        explained = units.explained(constant, fit_intercept)
+        dictionary = hold_widths(dictionary, some, len(units.shift), explained)
     atoms = bind_rows(dictionary, rows, summary, random_state, journey.budget.centers_bytes)
     saved = journey.resume(summary, atoms)
     fit = _Fit(

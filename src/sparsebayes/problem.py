@@ -202,7 +202,7 @@ class Kernels(Protocol):
 
     @property
     def narrowing(self) -> bool:
-        """Whether the objective would go on rising into a collapse."""
+        """Whether other parameters would end in a collapse."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Solution:
         Parameters
         ----------
         learned : Kernels
-            What is known about them, such as `kernel_learning.Learned`.
+            What is known about them, such as `fit.learned_kernels.Learned`.
         tol : float
             What the certificate is held to.
 

@@ -21,7 +21,7 @@ from sparsebayes.design import STORED_BYTES
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.estimators._base import Fitting, seeded
 from sparsebayes.estimators._streaming import open_rows
-from sparsebayes.kernel_learning import learns
+from sparsebayes.fit.widths import learns
 from sparsebayes.problem import Solution
 from sparsebayes.rows.blocks import Rows, weighted_rows
 from sparsebayes.rows.dask_rows import is_dask

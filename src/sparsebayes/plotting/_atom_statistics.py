@@ -20,11 +20,11 @@ from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.engine import Breakdown, State, directions, refresh, screen, without_self
 from sparsebayes.estimators._base import seeded
+from sparsebayes.fit.learned_kernels import with_same
+from sparsebayes.fit.widths import as_found, is_pooled
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.kernel_learning import with_same
 from sparsebayes.laplace import Latent, find_mode, quadratic_at
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.pooled_widths import as_found, is_pooled
 from sparsebayes.quadratic import DesignQuadratic
 
 FloatArray = NDArray[np.float64]

@@ -1,0 +1,1 @@
+"""From checked data to a fitted model."""
