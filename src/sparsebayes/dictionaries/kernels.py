@@ -87,17 +87,15 @@ class Kernel(Addable, BaseEstimator):
     gamma : float, array of shape (n_features,), or a word, default="scale"
         Inverse squared width, or one for each input ("rbf", "laplacian", "poly", "sigmoid",
         "lspline", "tps"). ``"scale"`` is ``1 / (n_features * X.var())``, ``"auto"`` is ``1 /
-        n_features``. ``"pooled"`` is found before a fit, which holds it: the width with which the
-        Gaussian process whose covariance the kernel is explains the targets best ("rbf" and
-        "laplacian" in regression with Gaussian noise and nothing beside them), or else all atoms
-        do, with one common variance; about that of "scale" where the targets say nothing.
-        ``"pooled-ard"`` is one for each input. Both need targets, so only an estimator finds them;
-        "pooled" is the default of `RVR`. A kernel without a width, and a kernel object, stays as it
-        is. A fit learns gamma where it is ``"evidence"``, from the value of "scale" on, or
-        ``"ard"``, one for each input, from ``1 / (n_features * var(x_k))`` on; an input that is
-        constant then has zero. ("laplacian" and "chi2", which see distances and not their squares,
-        start with standard deviations in place of variances.) For a kernel object either word means
-        its own parameters, those that are not fixed, from their values on and within their bounds.
+        n_features``. ``"pooled"`` is found before a fit, which holds it: the width that
+        maximizes the evidence of the Gaussian process with the kernel as covariance (with that of
+        a sum of the atoms, where a kernel is none); about that of "scale" where the targets say
+        nothing. ``"pooled-ard"`` is one for each input. Both need targets, so only an estimator
+        finds them; "pooled" is the default of `RVR`. A kernel without a width, and a kernel object,
+        stays as it is. A fit learns gamma where it is ``"evidence"``, or ``"ard"``, one
+        for each input, under a prior around those; an input that is constant then has zero. For a
+        kernel object either word means its own parameters, those that are not fixed, from their
+        values on and within their bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0

@@ -220,12 +220,13 @@ class RVR(Regressing, OnKernel):
         object of ``sklearn.gaussian_process.kernels``. It need not be positive definite.
     gamma : float, array-like of shape (n_features,) or str, default="pooled"
         Inverse squared width, for all inputs or for each. "pooled" finds one before the fit, which
-        holds it, "pooled-ard" one for each input: those with which the Gaussian process whose
-        covariance the kernel is explains the targets best ("rbf" and "laplacian" in Gaussian noise)
-        or else all atoms, under one common variance, do; near that of "scale" where the targets say
-        nothing. "scale" is 1 / (n_features * X.var()) and "auto" 1 / n_features. "evidence" learns
-        one width with the atoms, "ard" one for each input; of a kernel object, which else stays as
-        it is, both learn the parameters that are not fixed, within their bounds.
+        holds it, "pooled-ard" one for each input: those that maximize the evidence of the Gaussian
+        process with the kernel as covariance (with that of a sum of the atoms, where a kernel is
+        none); near that of "scale" where the targets say nothing. "scale" is
+        1 / (n_features * X.var()) and "auto" 1 / n_features. "evidence" learns one width with the
+        atoms, under a prior around that of "pooled", "ard" one for each input; of a kernel object,
+        which else stays as it is, both learn the parameters that are not fixed, within their
+        bounds.
     degree : int, default=3
         Degree of "poly".
     coef0 : float, default=0.0
