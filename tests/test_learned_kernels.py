@@ -75,6 +75,19 @@ def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
     assert model.gradient(learned.atoms, learned.fit).max() > 0.1
 
 
+def test_a_profile_has_no_memory():
+    """It depends on the widths alone, not on where it was evaluated before; else climbs stall."""
+    data = friedman1(240, random_state=8)
+    model = gaussian_model(data.X, data.y / data.y.std())
+    atoms = begun(data.X, data.y / data.y.std(), "evidence")
+    fit = model.fit(atoms, None)
+    profile = model.profile(atoms, fit)
+    first = profile(atoms.theta).objective
+    for step in (0.5, -0.3, 0.2):
+        profile(atoms.theta + step)
+    assert profile(atoms.theta).objective == first
+
+
 def test_a_solver_that_falls_to_a_poorer_optimum_is_not_followed():
     data = sinc(60, noise=0.1, random_state=1)
 

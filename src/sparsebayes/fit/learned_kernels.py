@@ -310,11 +310,11 @@ class GaussianModel(NamedTuple):
     def profile(self, atoms: Any, fit: GaussianFit) -> Callable[[FloatArray], Tuned]:
         """The active atoms alone, their variances and the noise maximized over by Newton."""
         state = _state(fit)
-        active, few, v = state.active, atoms.restrict(state.active), state.v.copy()
-        noise_var, best = state.noise_var, -np.inf
+        active, few, v = state.active, atoms.restrict(state.active), state.v
+        noise_var = state.noise_var
 
+        # Always from the state of the fit: with a memory, the profile would be no function.
         def profile(theta: FloatArray) -> Tuned:
-            nonlocal noise_var, best
             now = few.with_theta(theta)
             quad = self.quadratic(now)
             noise = self.problem(quad).noise()
@@ -324,8 +324,6 @@ class GaussianModel(NamedTuple):
             end = newton(quad.gram(usable), self.hyperprior, v[usable], noise, tol=TOLERANCES.fine)
             kept = usable[end.kept]
             at = refresh(quad, self.hyperprior, kept, end.v, end.noise_var)
-            if at.objective > best:  # atoms that have left may come back
-                v[kept], noise_var, best = at.v, at.noise_var, at.objective
             slope = self.slope(now.restrict(kept), quad, at)
             return Tuned(at.objective, slope, (active[kept], at.v, at.noise_var))
 
@@ -379,21 +377,14 @@ class LatentModel(NamedTuple):
         few = atoms.restrict(active)
         norm = quad.norm[state.active * quad.group]
         point = renumbered(Point(state.active, state.v / norm**2), active, per_atom, K)
-        best = -np.inf
 
         def profile(theta: FloatArray) -> Tuned:
-            nonlocal point, best
             now = few.with_theta(theta)
             latent = self.latent(now)
             account = Account(latent, self.hyperprior, TOLERANCES.turns, None)
             settled = settle(account, latent, point, TOLERANCES.fine_latent)
             at = expand(latent, self.hyperprior, settled)
             end = restored(at.point, active, per_atom, K)._replace(starts=())
-            if at.state.objective > best:  # atoms that have left may come back
-                v = dict(zip(point.active.tolist(), point.v.tolist(), strict=True))
-                v |= dict(zip(at.point.active.tolist(), at.point.v.tolist(), strict=True))
-                point = Point(point.active, np.array([v[j] for j in point.active]))
-                best = at.state.objective
             slope = np.zeros_like(theta)
             if at.state.active.size:
                 assert isinstance(at.quad, LatentQuadratic)  # learned from samples in memory
