@@ -26,11 +26,11 @@ NUMERICAL = [
     "tests/test_estimators.py",
     "tests/test_little_noise.py",
     "tests/test_orthonormal_estimators.py",
-    "tests/test_pooled_widths.py",
     "tests/test_roots.py",
     "tests/test_row_classification.py",
     "tests/test_sample_weight.py",
     "tests/test_scale_invariance.py",
+    "tests/test_widths.py",
 ]
 
 

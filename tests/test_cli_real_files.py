@@ -71,6 +71,14 @@ def test_named_columns_may_have_most_values_missing(fitted):
     assert model.n_features_in_ == 3
 
 
+def test_numbers_of_two_readings_are_not_predicted_from(fitted, fails, tmp_path):
+    fitted(frame(), *LINEAR)
+    new = tmp_path / "new.csv"
+    new.write_text("a;b\n0,5;1.234\n")  # beside a decimal comma, 1.234 or 1234
+    words = ["'b', row 1: '1.234' may be read in two ways", "--decimal"]
+    fails("predict", tmp_path / "m.model", new, words=words)
+
+
 def test_columns_that_are_constant_cost_no_rows(fitted):
     gaps = np.where(np.arange(N) % 3, 5.0, np.nan)
     late = np.where(np.arange(N) < 2, 1.0, 0.0)

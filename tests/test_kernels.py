@@ -15,6 +15,14 @@ x86_openblas = pytest.mark.skipif(
 )
 
 
+def test_what_is_run_under_every_kernel_is_there():
+    for name in kernels.NUMERICAL:
+        file, _, test = name.partition("::")
+        path = kernels.ROOT / file
+        assert path.exists(), name
+        assert not test or f"def {test}(" in path.read_text(), name
+
+
 def test_another_blas_is_tested_as_it_is():
     other = dataclasses.replace(HERE, libraries=("mkl",), kernels=("?",))
     runs, reasons = chosen(other)
