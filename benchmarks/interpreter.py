@@ -24,10 +24,10 @@ from sklearn.metrics.pairwise import rbf_kernel
 from benchmarks._harness import Report, argument_parser
 from benchmarks.fast2003 import GAMMA, NOISE_STD
 from sparsebayes import RVR
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import sinc
 from sparsebayes.engine import whiten
 from sparsebayes.hyperpriors import Flat
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.newton import Noise, ascent, derivatives, prune
 
 Array = NDArray[np.float64]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import laplace_oracle
 from random_problems import seeds
+from sparsebayes.core.quadratic import members
 from sparsebayes.design import ArrayDesign
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
-from sparsebayes.quadratic import members
 
 LIKELIHOODS = {
     "gaussian": Gaussian(0.3),

@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import oracle
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.hyperpriors import Flat, Smoothness
-from sparsebayes.quadratic import DesignQuadratic
 
 PRIORS = [Flat(), Smoothness(0.5), Smoothness(3.0)]
 

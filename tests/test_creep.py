@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.newton import Noise

@@ -5,11 +5,11 @@ import pytest
 
 from random_problems import random_case
 from sparsebayes import RVR
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import friedman1, sinc
 from sparsebayes.engine import Breakdown, refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import explore, working_set
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.crowd import from_crowd

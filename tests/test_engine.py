@@ -7,6 +7,7 @@ from hypothesis import given
 import oracle
 from random_problems import cases, examples, priors
 from sparsebayes import SparseBayesRegressor
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import (
     Breakdown,
     inverse_triangle,
@@ -16,7 +17,6 @@ from sparsebayes.engine import (
     without_self,
 )
 from sparsebayes.hyperpriors import Flat, Smoothness
-from sparsebayes.quadratic import Gram
 
 
 def assert_equal(fast, slow, scale=None):

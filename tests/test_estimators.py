@@ -9,10 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import sinc, sparse_linear
 from sparsebayes.dictionaries import Bias, Kernel, Linear, Union
 from sparsebayes.hyperpriors import Flat, Smoothness
-from sparsebayes.quadratic import Gram
 
 SINC = sinc(120, noise=0.1, random_state=0)
 WIDE = sparse_linear(80, 120, 4, random_state=1)

@@ -14,6 +14,7 @@ import oracle
 from kernel_definitions import gentle_slope, kernel, slope
 from random_problems import examples, seeds
 from sparsebayes import evidence_gradient
+from sparsebayes.core.quadratic import DesignQuadratic, members
 from sparsebayes.curvature_slope import KnowsCurvatureSlope, curvature_slope
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -26,7 +27,6 @@ from sparsebayes.evidence_gradient import (
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Expansion, Gaussian, Multinomial, Poisson
-from sparsebayes.quadratic import DesignQuadratic, members
 from sparsebayes.solvers.expansion import Point, expand
 
 N, M = 18, 6

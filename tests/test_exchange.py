@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 
 from random_problems import examples, priors, random_case, seeds
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.engine import refresh, screen
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, empty_state
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import exchange
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.neighborhood import entering, within

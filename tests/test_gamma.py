@@ -11,6 +11,7 @@ import sparsebayes
 from random_problems import examples, random_case
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor, denoise, reconstruct
 from sparsebayes._hyperprior import lets_out
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import (
     Flat,
@@ -23,7 +24,6 @@ from sparsebayes.hyperpriors import (
 )
 from sparsebayes.noise_priors import LogGamma
 from sparsebayes.problem import Problem, certify
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import matrix_free, orthonormal, sequential, working_set
 from sparsebayes.solvers.climb import Run, climb
 

@@ -11,12 +11,12 @@ import oracle
 from pairwise import in_turn
 from random_problems import cases, examples, random_case
 from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.core.quadratic import DesignQuadratic, Gram
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, Gamma, LogDerivatives, Smoothness, gain
 from sparsebayes.noise_priors import LogGamma
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import DesignQuadratic, Gram
 from sparsebayes.solvers import joint, sequential, updates, working_set
 from sparsebayes.solvers.newton import Noise
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import sequential, working_set
 
 ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"

@@ -16,12 +16,12 @@ from random_latent_problems import (
     without_gauge,
 )
 from random_problems import examples, priors
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh, screen
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import Start, find_mode, quadratic_at
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
-from sparsebayes.quadratic import DesignQuadratic
 
 NONE = np.empty(0, dtype=np.intp)
 every_likelihood = pytest.mark.parametrize("name", LIKELIHOODS)

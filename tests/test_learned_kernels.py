@@ -14,6 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 from kernel_definitions import gentle_slope
 from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._kernel_report import feature_relevance
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.datasets import friedman1, friedman3, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -22,7 +23,6 @@ from sparsebayes.fit.learned_kernels import TOLERANCES, GaussianModel, learn, pr
 from sparsebayes.fit.widths import Targets, find_widths
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Certificate, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import working_set
 from sparsebayes.solvers.newton import newton
 

@@ -8,8 +8,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pairwise import in_turn, pairwise
 from sparsebayes import RVR
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import Breakdown, whiten
-from sparsebayes.quadratic import Gram
 
 
 def branin(X):

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from sparsebayes.core.quadratic import DesignQuadratic, Gram
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.implicit import Implicit, matrix_of, shrunk
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import DesignQuadratic, Gram
 from sparsebayes.solvers import matrix_free, working_set
 
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from sparsebayes import SparseBayesClassifier
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.datasets import mixtures
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import latent_rounds, relinearize, working_set
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import PRIORS, cases, examples, priors, random_case
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import refresh, whiten, without_self
 from sparsebayes.hyperpriors import Flat, LogDerivatives, Smoothness, gain
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.newton import Noise, curvature, derivatives, newton, prune
 
 # DESIGN: optimal in each coordinate and yet a saddle (Faul & Tipping 2002, result III, is wrong).

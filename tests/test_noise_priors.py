@@ -13,12 +13,12 @@ import oracle
 from pairwise import in_turn
 from random_problems import cases, examples, priors, random_case
 from sparsebayes import RVR, SparseBayesRegressor, load
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Operator
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import sequential, working_set
 from sparsebayes.solvers.newton import Noise, derivatives
 

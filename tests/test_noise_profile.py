@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from random_problems import examples, seeds
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import noise_profile, orthonormal
 from sparsebayes.solvers.noise_profile import Profile, best_noise
 from sparsebayes.solvers.orthonormal import Prices

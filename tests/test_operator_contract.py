@@ -16,6 +16,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import test_dictionaries
 from sparsebayes import operator_design
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import (
     Bias,
@@ -28,7 +29,6 @@ from sparsebayes.dictionaries import (
     Wavelet,
 )
 from sparsebayes.operator_design import OperatorDesign, UnionDesign
-from sparsebayes.quadratic import DesignQuadratic
 
 N = 40
 

@@ -14,11 +14,11 @@ from scipy.optimize import minimize_scalar
 
 import oracle
 from random_problems import examples, seeds
+from sparsebayes.core.quadratic import Gram, OrthonormalQuadratic
 from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, LogDerivatives, Smoothness
 from sparsebayes.problem import Problem, Status, certify
-from sparsebayes.quadratic import Gram, OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal, sequential, working_set
 from sparsebayes.solvers.newton import curvature
 

@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose
 from pairwise import pairwise
 from sparsebayes import RVR, SparseBayesRegressor, load
 from sparsebayes._regression import orthonormal_form
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Linear, Operator, Wavelet
 from sparsebayes.engine import State
 from sparsebayes.posterior import Posterior
-from sparsebayes.quadratic import DesignQuadratic
 
 N = 64
 ROWS = np.arange(float(N))[:, None]

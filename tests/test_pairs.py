@@ -8,10 +8,10 @@ from hypothesis import given
 
 from random_latent_problems import latent_cases
 from random_problems import examples
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
 from sparsebayes.solvers.pairs import _best_pair, slide_pairs

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from sparsebayes import denoise, reconstruct
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import doppler
 from sparsebayes.dictionaries import Kernel, Wavelet
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, Status, certify
-from sparsebayes.quadratic import Gram
 from sparsebayes.sensing import PartialDCT
 from sparsebayes.solvers.polish import polished
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import examples, seeds
-from sparsebayes import quadratic
+from sparsebayes.core import quadratic
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
-from sparsebayes.quadratic import DesignQuadratic
 
 
 def definition(Phi, t, center):

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import relaxation, working_set
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.explore import explore, start_var

@@ -11,6 +11,7 @@ from pairwise import in_turn
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
 from sparsebayes import RVC, RVR
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.datasets import mixtures
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh
@@ -18,7 +19,6 @@ from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status, certify
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import (
     convergence,
     expansion,

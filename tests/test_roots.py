@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from sparsebayes.core.quadratic import COLLINEAR, Gram, Root
+from sparsebayes.core.roots import root_of, rooted
 from sparsebayes.engine import Breakdown, State, refresh, screen, triangle, whiten
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, certify
-from sparsebayes.quadratic import COLLINEAR, Gram, Root
-from sparsebayes.roots import root_of, rooted
 from sparsebayes.solvers.expansion import UNIT_NOISE
 from sparsebayes.solvers.working_set import solve
 

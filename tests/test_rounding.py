@@ -9,9 +9,9 @@ from benchmarks import robustness
 from benchmarks._certificates import HIDDEN, compared, fitted, truth
 from benchmarks._robustness_fits import Case
 from sparsebayes import RVC, RVR, SparseBayesRegressor
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.draws import by_score, drawn
 from sparsebayes.solvers.explore import SAMPLE, sample
 

@@ -14,6 +14,7 @@ from sparsebayes import RVR, SparseBayesRegressor, _journey, _row_regression
 from sparsebayes._journey import Journey, sampling
 from sparsebayes._memory import SMALLEST_MEMORY, Budget, resolve_memory
 from sparsebayes._row_regression import regress_rows
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.datasets import sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -21,7 +22,6 @@ from sparsebayes.estimators import _streaming
 from sparsebayes.hyperpriors import Flat, InverseGamma
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.progress import Watch
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.rows.steps import Standardized

@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 from pairwise import pairwise
 from random_problems import random_case
 from sparsebayes import RVR, SparseBayesRegressor
+from sparsebayes.core.quadratic import DesignQuadratic, OrthonormalQuadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import DesignQuadratic, OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal, sequential, working_set
 
 PRIORS = [Flat(), Smoothness(1.0), Smoothness(0.5 * np.log(40)), Smoothness(np.log(25))]

@@ -9,11 +9,11 @@ import oracle
 from pairwise import in_turn
 from random_problems import PRIORS, cases, examples, priors, random_case, seeds
 from sparsebayes import RVR
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import sinc
 from sparsebayes.engine import refresh, screen
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem, Status, empty_state
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.sequential import SELECTIONS, Moves, solve
 
 by_selection = pytest.mark.parametrize("selection", SELECTIONS)

@@ -7,12 +7,12 @@ from hypothesis import given
 import oracle
 from random_latent_problems import CLASSES, blobs, latent_cases
 from random_problems import PRIORS, examples, priors, random_case
+from sparsebayes.core.quadratic import Gram, members
 from sparsebayes.engine import per_column, refresh, screen, without_self
 from sparsebayes.hyperpriors import Flat, Smoothness, best_variance, gain
 from sparsebayes.laplace import find_mode, quadratic_at
 from sparsebayes.likelihoods import Multinomial
 from sparsebayes.problem import Problem, certify
-from sparsebayes.quadratic import Gram, members
 from sparsebayes.solvers.climb import Run, additions, climb
 from sparsebayes.solvers.newton import Noise, curvature, derivatives, newton, prune
 

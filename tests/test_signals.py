@@ -16,6 +16,7 @@ from random_problems import examples, seeds
 from sparsebayes import SparseBayesRegressor, denoise
 from sparsebayes._bases import products_of
 from sparsebayes._wavelet_transforms import Transform
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import blocks_sinc, doppler
 from sparsebayes.dictionaries import (
     Bias,
@@ -28,7 +29,6 @@ from sparsebayes.dictionaries import (
 )
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import working_set
 
 SHAPES = [(64,), (37,), (100,), (2,), (3,), (16, 16), (7, 12), (1, 9)]

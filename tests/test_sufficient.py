@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsebayes._samples import standardized, unit_of_range
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.noise_priors import InverseGamma
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.rows import Block, LocalRows, open_source
 from sparsebayes.rows.blocks import weighted_rows
 from sparsebayes.sufficient import Sufficient, SufficientQuadratic

@@ -5,11 +5,11 @@ import pytest
 
 from sparsebayes import SparseBayesRegressor, denoise
 from sparsebayes._union_search import Some, search_parts
+from sparsebayes.core.quadratic import Gram, OrthonormalQuadratic
 from sparsebayes.datasets import blocks_sinc, heavisine
 from sparsebayes.dictionaries import Kernel, Wavelet
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import Gram, OrthonormalQuadratic
 from sparsebayes.solvers import working_set
 
 

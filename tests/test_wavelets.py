@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, load
 from sparsebayes._wavelet_transforms import Transform
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import (
     Bias,
@@ -24,7 +25,6 @@ from sparsebayes.dictionaries import (
 from sparsebayes.dictionaries._grids import LARGEST, Grid
 from sparsebayes.dictionaries.wavelets import WaveletProducts
 from sparsebayes.operator_design import OperatorDesign
-from sparsebayes.quadratic import DesignQuadratic
 
 ORTHONORMAL = [
     name

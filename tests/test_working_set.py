@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from random_problems import PRIORS, Case, cases, examples, priors, random_case, seeds
 from sparsebayes import RVR
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import sinc
 from sparsebayes.engine import Breakdown, refresh, without_self
 from sparsebayes.hyperpriors import Flat, Smoothness, gain
 from sparsebayes.problem import Problem, Status, certify
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import sequential, working_set
 from sparsebayes.solvers.working_set import solve
 from test_newton import saddle_gram

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._samples import noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_noise_prior
+from sparsebayes.core.quadratic import CenteredQuadratic, Quadratic
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import OutOfRange
@@ -20,7 +21,6 @@ from sparsebayes.implicit import SampledState
 from sparsebayes.noise_priors import InverseGamma, NoisePrior
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Solution
-from sparsebayes.quadratic import CenteredQuadratic, Quadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from sparsebayes._samples import SMALLEST_NOISE, noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_prior
 from sparsebayes._wavelet_transforms import Transform, squared_synthesis
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.dictionaries import Wavelet
 from sparsebayes.dictionaries._leveled import LeveledTransform, leveled
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.problem import Problem, Solution, Status
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal
 from sparsebayes.solvers.orthonormal import Prices
 

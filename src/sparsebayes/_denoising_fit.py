@@ -16,11 +16,11 @@ from sparsebayes._conclusions import Start
 from sparsebayes._denoising import Outcome, Setup, quiet, to_atoms, without_offset
 from sparsebayes._regression import regress
 from sparsebayes._wavelet_transforms import Transform
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.dictionaries import StationaryWavelet, Union, Wavelet
 from sparsebayes.estimators._base import Reporter, seeded
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal, working_set
 
 FloatArray = NDArray[np.float64]

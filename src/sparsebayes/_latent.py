@@ -11,6 +11,7 @@ from sparsebayes._counting import is_kernel_machine, is_pairwise, recount, sits_
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
+from sparsebayes.core.quadratic import members
 from sparsebayes.design import Design, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.engine import State, inverse_factor
@@ -22,7 +23,6 @@ from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
 from sparsebayes.likelihoods import Likelihood, totals_of
 from sparsebayes.problem import Solution
-from sparsebayes.quadratic import members
 from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]

@@ -18,6 +18,7 @@ from sparsebayes._samples import noise_in_units, prior_in_units, standardized
 from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.dictionaries import Operator
 from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of
 from sparsebayes.dictionaries._protocol import Products
@@ -26,7 +27,6 @@ from sparsebayes.estimators._base import Reporter
 from sparsebayes.implicit import Implicit, SampledState, matrix_of, shrunk
 from sparsebayes.operator_design import OperatorDesign
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers import matrix_free, working_set
 
 FloatArray = NDArray[np.float64]

@@ -17,17 +17,17 @@ from sparsebayes._samples import (
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes._union_search import Part, search_parts
+from sparsebayes.core.quadratic import (
+    DesignQuadratic,
+    OrthonormalQuadratic,
+    Quadratic,
+)
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.fit.learned_kernels import GaussianModel, fit_kernels
 from sparsebayes.fit.widths import hold_widths, is_pooled, learns, sampled, samples_of
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.quadratic import (
-    DesignQuadratic,
-    OrthonormalQuadratic,
-    Quadratic,
-)
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

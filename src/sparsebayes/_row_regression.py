@@ -29,13 +29,13 @@ from sparsebayes._samples import hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
+from sparsebayes.core.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.problem import Problem, Solution, Status, certify
-from sparsebayes.quadratic import CenteredQuadratic, DesignQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows

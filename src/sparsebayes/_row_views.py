@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._journey import Journey
+from sparsebayes.core.quadratic import CenteredQuadratic
 from sparsebayes.dictionaries import Atoms
-from sparsebayes.quadratic import CenteredQuadratic
 from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.solvers.rounds import View

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import COLLINEAR, Gram, OrthonormalQuadratic, Quadratic
 from sparsebayes.problem import Problem, Solution, Status
-from sparsebayes.quadratic import COLLINEAR, Gram, OrthonormalQuadratic, Quadratic
 from sparsebayes.solvers import orthonormal
 
 FloatArray = NDArray[np.float64]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgeqrf, dpotrf, dpotri, dtrtri, dtrtrs
 
+from sparsebayes.core.quadratic import COLLINEAR, Gram, LeastSquares, Quadratic, Root, members
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
-from sparsebayes.quadratic import COLLINEAR, Gram, LeastSquares, Quadratic, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -8,12 +8,12 @@ differentiated. The derivative in the parameters of the atoms is `Tunable.pullba
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.engine import State, per_column
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.latent_sensitivity import Sensitivity, inverse_norm
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers.expansion import UNIT_NOISE
 from sparsebayes.solvers.newton import derivatives
 

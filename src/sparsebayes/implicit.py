@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign, Design
 from sparsebayes.operator_design import OperatorDesign
-from sparsebayes.quadratic import DesignQuadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -142,7 +142,7 @@ class Implicit:
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsebayes.quadratic import DesignQuadratic
+    >>> from sparsebayes.core.quadratic import DesignQuadratic
     >>> quad = DesignQuadratic(ArrayDesign(np.eye(2)), np.array([[3.0], [0.1]]))
     >>> posterior = Implicit(matrix_of(quad)[1], 2, np.array([0]), np.array([8.0]), 1.0)
     >>> z, _ = posterior.mean(quad.g[:, 0])

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import COLLINEAR, ColumnCache, Gram, LeastSquares, Root, members
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
-from sparsebayes.quadratic import COLLINEAR, ColumnCache, Gram, LeastSquares, Root, members
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

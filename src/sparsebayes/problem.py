@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
+from sparsebayes.core.quadratic import Quadratic
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.engine import Screen, State, refresh, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.implicit import SampledState
-from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.newton import Noise, curvature, derivatives, held_slope, is_floored
 
 __all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify"]
@@ -280,7 +280,7 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
     >>> import numpy as np
     >>> from sparsebayes.engine import refresh
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.core.quadratic import Gram
     >>> gram = Gram(np.eye(2), np.array([[3.0], [0.1]]), tt=9.5, n=10.0, spread=1.0)
     >>> problem = Problem(gram, Flat(), noise_var=1.0)
     >>> state = refresh(gram, Flat(), np.array([0]), np.array([8.0]), noise_var=1.0)

@@ -6,13 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.design import Moments
-from sparsebayes.dictionaries import Atoms
-from sparsebayes.dictionaries._protocol import OutOfRange
-from sparsebayes.dictionaries.kernels import KernelAtoms
-from sparsebayes.dictionaries.union import UnionAtoms
-from sparsebayes.noise_priors import NoisePrior
-from sparsebayes.quadratic import (
+from sparsebayes.core.quadratic import (
     EPS,
     CenteredQuadratic,
     Later,
@@ -21,6 +15,12 @@ from sparsebayes.quadratic import (
     most_rooted,
     reduced,
 )
+from sparsebayes.design import Moments
+from sparsebayes.dictionaries import Atoms
+from sparsebayes.dictionaries._protocol import OutOfRange
+from sparsebayes.dictionaries.kernels import KernelAtoms
+from sparsebayes.dictionaries.union import UnionAtoms
+from sparsebayes.noise_priors import NoisePrior
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.gaussian import (
     Factors,

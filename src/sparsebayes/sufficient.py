@@ -12,10 +12,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import CenteredQuadratic, Targets
 from sparsebayes.design import Moments, norm_unless_constant, tame
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.noise_priors import NoisePrior
-from sparsebayes.quadratic import CenteredQuadratic, Targets
 from sparsebayes.rows.blocks import Block, weighted_rows
 from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles
 from sparsebayes.rows.moments import Moments as Columns

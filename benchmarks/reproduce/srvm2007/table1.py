@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import SHARED, Report, evidence
 from benchmarks.reproduce.srvm2007.algorithm1 import General, Orthonormal, algorithm_1
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import Dataset
 from sparsebayes.hyperpriors import InverseGamma
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import Gram
 from sparsebayes.reproduce import smooth_table
 from sparsebayes.reproduce.smooth_table import PRIORS, Fitted, Setting, hyperprior, price
 from sparsebayes.solvers import working_set

@@ -16,6 +16,7 @@ from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, has_one_kernel
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.estimators._base import linear_atoms, seeded
 from sparsebayes.estimators._forecasting import Forecasting
 from sparsebayes.estimators._incremental import Growing
@@ -24,7 +25,6 @@ from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson, totals_of
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Report, Solution
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.steps import Checked
 from sparsebayes.rows.summary import summarize

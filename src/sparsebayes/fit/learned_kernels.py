@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import fsolve
 
 from sparsebayes._samples import copies
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.evidence_gradient import gaussian_gradient, latent_profile_gradient
@@ -33,7 +34,6 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Problem, Solution, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
 from sparsebayes.solvers.newton import newton
 from sparsebayes.solvers.settling import Fit as Account

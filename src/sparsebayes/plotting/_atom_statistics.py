@@ -14,6 +14,7 @@ from sparsebayes._pipelines import last_step, through
 from sparsebayes._samples import Samples, checked_weights, gather, hyperprior_in_units
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import is_sparse
@@ -25,7 +26,6 @@ from sparsebayes.fit.widths import as_found, is_pooled
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, find_mode, quadratic_at
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.quadratic import DesignQuadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

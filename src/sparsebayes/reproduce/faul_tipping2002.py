@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import whiten
 from sparsebayes.estimators import SparseBayesRegressor
 from sparsebayes.hyperpriors import Flat
-from sparsebayes.quadratic import Gram
 from sparsebayes.reproduce.findings import Entry, Findings, Picture
 from sparsebayes.solvers.newton import Noise, curvature, derivatives
 

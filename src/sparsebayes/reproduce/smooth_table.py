@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._wavelet_transforms import Transform
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.datasets import Dataset, bumps, doppler, sinc
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers import orthonormal
 
 __all__ = ["LEAST", "PHASE", "PRIORS", "Fitted", "Setting", "Wavelets", "hyperprior", "price"]

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
+from sparsebayes.core.quadratic import members
 from sparsebayes.engine import Breakdown, Screen, State, screen
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
-from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise, newton
 from sparsebayes.solvers.swaps import SwapTable, swap_table
 

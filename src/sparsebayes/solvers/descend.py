@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import Breakdown, State, log_evidence_constant, log_hyperprior, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.exchange import exchange_rounds, is_better, rearrange

@@ -9,7 +9,7 @@ leave it as it is, and atoms that are equal have equal scores.
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.quadratic import Quadratic
+from sparsebayes.core.quadratic import Quadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -46,7 +46,7 @@ def drawn(
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.core.quadratic import Gram
     >>> g = np.array([[0.3], [0.1], [-0.4], [0.2]])
     >>> one = drawn(Gram(np.eye(4), g, 1.0, 10.0, 0.1), 2, np.random.RandomState(0))
     >>> other = drawn(Gram(np.eye(4), g[::-1], 1.0, 10.0, 0.1), 2, np.random.RandomState(0))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import Gram, Quadratic
 from sparsebayes.engine import Breakdown, Screen, State, factorize, inverse_triangle, refresh
 from sparsebayes.problem import Problem, empty_state
-from sparsebayes.quadratic import Gram, Quadratic
 from sparsebayes.solvers.climb import Run, climb, resume_noise
 from sparsebayes.solvers.neighborhood import replacing, within
 from sparsebayes.solvers.newton import Noise

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
+from sparsebayes.core.quadratic import members
 from sparsebayes.engine import State, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData, Start, find_mode, quadratic_at
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Problem
-from sparsebayes.quadratic import members
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import Quadratic
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.problem import empty_state
-from sparsebayes.quadratic import Quadratic
 from sparsebayes.solvers.climb import Run, climb
 from sparsebayes.solvers.crowd import from_crowd
 from sparsebayes.solvers.draws import drawn

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import lets_out
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import (
     EPS,
     Breakdown,
@@ -27,7 +28,6 @@ from sparsebayes.engine import (
 )
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Report, Solution, Status, certify, empty_state
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers import updates
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.newton import Noise
@@ -95,7 +95,7 @@ def solve(
     --------
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.core.quadratic import Gram
     >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
     >>> solution = solve(Problem(gram, Flat(), noise_var=1.0), update="mackay")
     >>> sorted(solution.state.active.tolist()), solution.status.name

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
+from sparsebayes.core.quadratic import DesignQuadratic
 from sparsebayes.engine import log_evidence_constant, log_hyperprior
 from sparsebayes.hyperpriors import best_variance, gain
 from sparsebayes.implicit import Draws, Implicit, Matrix, SampledState, matrix_of, shrunk
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status
-from sparsebayes.quadratic import DesignQuadratic
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs, dsyevr
 
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import (
     EPS,
     Breakdown,
@@ -24,7 +25,6 @@ from sparsebayes.engine import (
     without_self,
 )
 from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, best_variance, gain
-from sparsebayes.quadratic import Gram
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

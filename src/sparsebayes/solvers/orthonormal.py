@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from sparsebayes._hyperprior import refuse_if_never_out
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import log_hyperprior
 from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, Smoothness, gain
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status
-from sparsebayes.quadratic import OrthonormalQuadratic
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.noise_profile import Profile, best_noise
 

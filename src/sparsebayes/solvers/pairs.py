@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import COLLINEAR
 from sparsebayes.engine import Breakdown, State, inverse_factor, refresh, without_self
-from sparsebayes.quadratic import COLLINEAR
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.newton import Noise

@@ -188,7 +188,7 @@ def solve(
     --------
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.core.quadratic import Gram
     >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
     >>> solution = solve(Problem(gram, Flat(), noise_var=1.0), selection="cyclic")
     >>> sorted(solution.state.active.tolist())

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import COLLINEAR
 from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
 from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Certificate, Problem, certify
-from sparsebayes.quadratic import COLLINEAR
 from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, renumbered
 
 FloatArray = NDArray[np.float64]

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from sparsebayes.core.quadratic import Gram
 from sparsebayes.engine import Whitened
 from sparsebayes.hyperpriors import Flat, Gamma, Hyperprior
-from sparsebayes.quadratic import Gram
 from sparsebayes.solvers.newton import Noise
 
 FloatArray = NDArray[np.float64]

@@ -98,7 +98,7 @@ def solve(
     --------
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.quadratic import Gram
+    >>> from sparsebayes.core.quadratic import Gram
     >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
     >>> solution = solve(Problem(gram, Flat(), noise_var=1.0))
     >>> sorted(solution.state.active.tolist()), solution.status.name

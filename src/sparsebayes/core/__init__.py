@@ -1,0 +1,1 @@
+"""The core: quadratics, and what they are made of."""
