@@ -23,12 +23,12 @@ from sparsebayes.solvers import (
     convergence,
     expansion,
     relinearize,
-    sequential_latent,
+    sequential,
     settling,
     structure,
     working_set,
 )
-from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
+from sparsebayes.solvers.expansion import UNIT_NOISE, LatentProblem, Point, expand
 from sparsebayes.solvers.newton import derivatives
 
 TOL = 1e-6
@@ -511,7 +511,7 @@ def test_huge_atoms_have_variances_that_do_not_underflow():
 def test_a_short_step_goes_part_of_the_way_and_not_too_far():
     case = blobs(0, Bernoulli(), n=20)
     at = expanded(case, [1, 3, 5, 8], [1.0, 1.0, 1.0, 1e-9], Flat())
-    new = Point(np.array([1, 5, 6]), np.array([np.exp(0.4), np.exp(-30.0), 2.5]), ())
+    new = Point(np.array([1, 5, 6]), np.array([np.exp(0.4), np.exp(-30.0), 2.5]))
     step = expansion.inched(at, new, 1.0, 0.5)
     # 1 goes half the way, 3 fades, 5 goes as far as it may, 6 enters as it is, 8 is faint: gone
     np.testing.assert_array_equal(step.active, [1, 3, 5, 6])
@@ -630,10 +630,9 @@ def test_single_moves_end_at_a_certificate(name, selection):
     case = blobs(13, LIKELIHOODS[name], n=30)
     prior, lines = Smoothness(1.0), []
     options = {"random_state": np.random.RandomState(0), "report": lines.append}
-    solution, quad = sequential_latent.solve(
-        case.latent(), prior, selection=selection, **options, max_iter=2000
-    )
-    end = at_solution(case, solution, quad)
+    problem = LatentProblem(case.latent(), prior)
+    solution = sequential.solve(problem, selection=selection, **options, max_iter=2000)
+    end = at_solution(case, solution, solution.quad)
     assert solution.status is Status.CONVERGED
     assert solution.converged
     assert most_gained(end, prior) < 2 * TOL
@@ -647,7 +646,8 @@ def test_single_moves_stay_at_the_optimum_of_the_default(name, prior):
     case = blobs(14, LIKELIHOODS[name], n=40)
     solution, _, end = fitted(case, prior)
     start = Point(end.active, end.v)
-    moved, quad = sequential_latent.solve(case.latent(), prior, start=start)
+    problem = LatentProblem(case.latent(), prior)
+    moved = sequential.solve(problem, start=start)
     assert moved.converged
     assert moved.n_iter == 0
     np.testing.assert_array_equal(moved.state.active, end.active)
@@ -655,10 +655,10 @@ def test_single_moves_stay_at_the_optimum_of_the_default(name, prior):
     away = Point(
         end.active, end.v * np.exp(np.random.RandomState(0).uniform(-0.1, 0.1, end.v.size))
     )
-    back, quad = sequential_latent.solve(case.latent(), prior, start=away, max_iter=2000)
+    back = sequential.solve(problem, start=away, max_iter=2000)
     assert back.converged
     assert back.log_evidence == pytest.approx(solution.log_evidence, abs=SAME)
-    there = at_solution(case, back, quad)
+    there = at_solution(case, back, back.quad)
     np.testing.assert_array_equal(np.sort(there.active), np.sort(end.active))
 
 
@@ -668,19 +668,20 @@ def test_single_moves_stay_at_the_optimum_of_the_default(name, prior):
 def test_single_moves_and_the_default_end_at_one_optimum(name, seed):
     case = blobs(seed, LIKELIHOODS[name], n=60)
     one = relinearize.solve(case.latent(), Flat())[0]
-    two = sequential_latent.solve(case.latent(), Flat())[0]
+    two = sequential.solve(LatentProblem(case.latent(), Flat()))
     assert two.log_evidence == pytest.approx(one.log_evidence, abs=SAME)
 
 
 def test_single_moves_that_are_spent_are_reported():
     case = blobs(0, Bernoulli(), n=40)
-    solution, quad = sequential_latent.solve(case.latent(), Flat(), max_iter=2)
+    problem = LatentProblem(case.latent(), Flat())
+    solution = sequential.solve(problem, max_iter=2)
     assert solution.status is Status.MAX_ITER
     assert not solution.converged
     assert solution.n_iter >= 2
-    assert most_gained(at_solution(case, solution, quad), Flat()) > TOL
+    assert most_gained(at_solution(case, solution, solution.quad), Flat()) > TOL
     with pytest.raises(ValueError, match="selection must be one of"):
-        sequential_latent.solve(case.latent(), Flat(), selection="best")
+        sequential.solve(problem, selection="best")
 
 
 def test_a_breakdown_leaves_the_best_expansion(monkeypatch):

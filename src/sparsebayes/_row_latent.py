@@ -245,7 +245,7 @@ class _Fit:
         if saved is not None:
             found = saved.arrays
             begin = Start(found["columns"], found["w"], found["c"])
-            point = Point(found["active"], found["v"], (begin,))
+            point = Point(found["active"], found["v"], starts=(begin,))
             stage, subset, near = saved.stage, int(saved.numbers["subset"]), None
             turn = max(saved.turn - 1, 0)  # its last screen is made again
         elif start is None:

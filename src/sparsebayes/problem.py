@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -217,6 +217,8 @@ class Solution:
     n_iter: int
     trace: tuple[Progress, ...] = field(repr=False, default=())
     held: tuple[str, ...] = ()  # learned parameters of kernels that a bound holds
+    quad: Any = field(repr=False, compare=False, default=None)
+    """The last expansion of a likelihood, which the state is of, until it is concluded."""
 
     def with_kernels(self, learned: "Kernels", tol: float) -> Self:
         """The same where parameters of kernels were learned too.

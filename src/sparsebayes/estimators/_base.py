@@ -4,6 +4,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,8 +31,8 @@ from sparsebayes.problem import Progress, Report, Solution, Status
 from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.solvers import joint, joint_latent, relinearize, sequential_latent
-from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers import joint, joint_latent, relinearize, sequential
+from sparsebayes.solvers.expansion import LatentProblem, Point
 
 FloatArray = NDArray[np.float64]
 
@@ -174,10 +175,12 @@ class Fitting(BaseEstimator):
         start: Point | None,
     ) -> tuple[Solution, LatentQuadratic]:
         settings = self._solver_settings(rng, reporter)
-        solver: Any = relinearize
         if "selection" in settings:
-            solver = sequential_latent
-        elif "update" in settings:
+            problem = LatentProblem(latent, hyperprior)
+            found = sequential.solve(problem, start=start, **settings)
+            return replace(found, quad=None), found.quad
+        solver: Any = relinearize
+        if "update" in settings:
             solver = joint_latent
         solution, quad = solver.solve(latent, hyperprior, start=start, **settings)
         return solution, quad

@@ -11,7 +11,6 @@ from sparsebayes.core.quadratic import members
 from sparsebayes.engine import State, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData, Start, find_mode, quadratic_at
-from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Problem
 from sparsebayes.solvers.newton import Noise
 
@@ -23,11 +22,13 @@ __all__ = [
     "NOTHING",
     "UNIT_NOISE",
     "Expanded",
+    "LatentProblem",
     "Point",
     "expand",
     "halfway",
     "inched",
     "is_same",
+    "look",
     "renumbered",
     "restored",
 ]
@@ -41,7 +42,8 @@ class Point(NamedTuple):
     """Where a fit is: nothing else is needed to go on from there."""
 
     active: IndexArray  # (m,) columns, or atoms where their variances are shared
-    v: FloatArray  # (m,) prior variances of weights of atoms as given
+    v: FloatArray  # (m,) prior variances of weights, of atoms as given if they have a mode
+    noise_var: float = 1.0
     starts: tuple[Start, ...] = ()  # where its mode may be
 
 
@@ -49,14 +51,33 @@ NOTHING = Point(np.empty(0, dtype=np.intp), np.empty(0))
 
 
 @dataclass(frozen=True)
+class LatentProblem:
+    """Data, a likelihood and a hyperprior: a problem whose quadratic moves with the mode."""
+
+    data: Any  # LatentData
+    hyperprior: Hyperprior
+
+    def noise(self, fraction: float = 1.0) -> Noise:
+        """There is none: the curvature of the likelihood takes its place."""
+        return UNIT_NOISE
+
+
+@dataclass(frozen=True)
 class Expanded:
     """A point, its mode and the quadratic there."""
 
     point: Point
-    mode: Any  # as the data keep it
-    quad: LatentColumns
+    mode: Any  # as the data keep it; None if the quadratic is the same everywhere
+    quad: Any  # LatentColumns if there is a mode
     problem: Problem
     state: State
+
+    def at(self, active: IndexArray, v: FloatArray, noise_var: float = 1.0) -> Point:
+        """The point where atoms of unit norm have these variances."""
+        if self.mode is None:
+            return Point(active, v, noise_var)
+        norm = self.quad.norm[active * self.quad.group]
+        return Point(active, v / norm**2, starts=self.point.starts)
 
     def moved(self, state: State) -> Point:
         """The point of another state of this expansion, and where it expects the mode."""
@@ -64,8 +85,17 @@ class Expanded:
         columns = quad.members(state.active)
         w = state.mu[:, 0] / quad.norm[columns]
         expected = Start(columns, w, quad.offset - quad.centers(columns).T @ w)
-        v = state.v / quad.norm[state.active * quad.group] ** 2
-        return Point(state.active, v, (expected, *self.point.starts[:1]))
+        starts = expected, *self.point.starts[:1]
+        return self.at(state.active, state.v)._replace(starts=starts)
+
+
+def look(problem: Problem | LatentProblem, point: Point) -> Expanded:
+    """The quadratic of a problem and the state there, from definitions; it may be a `Breakdown`."""
+    if isinstance(problem, LatentProblem):
+        return expand(problem.data, problem.hyperprior, point)
+    quad = problem.quad
+    state = refresh(quad, problem.hyperprior, point.active, point.v, point.noise_var)
+    return Expanded(point, None, quad, problem, state)
 
 
 def expand(
@@ -108,7 +138,7 @@ def expand(
     state = refresh(quad, hyperprior, active, v, 1.0)
     problem = Problem(quad, hyperprior, 1.0)
     found = Start(columns, mode.w, mode.c)
-    return Expanded(Point(active, point.v[usable], (found,)), mode, quad, problem, state)
+    return Expanded(Point(active, point.v[usable], starts=(found,)), mode, quad, problem, state)
 
 
 def renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
@@ -120,7 +150,7 @@ def renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
         columns = start.columns[known]
         renumbered = np.searchsorted(atoms, columns // K) * K + columns % K
         starts.append(Start(renumbered, start.w[known], start.c))
-    return Point(place * per_atom + point.active % per_atom, point.v, tuple(starts))
+    return Point(place * per_atom + point.active % per_atom, point.v, starts=tuple(starts))
 
 
 def restored(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
@@ -130,7 +160,7 @@ def restored(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
         for start in point.starts
     )
     active = atoms[point.active // per_atom] * per_atom + point.active % per_atom
-    return Point(active, point.v, starts)
+    return Point(active, point.v, starts=starts)
 
 
 def is_same(one: Point, other: Point) -> bool:
@@ -142,7 +172,8 @@ def halfway(old: Point, new: Point) -> Point:
     """Between two points, in log variances; atoms of one of them count as fainter in the other."""
     active, v = _aligned(old, new)
     v = np.where(v > 0, v, _FADED * v.max(axis=0))
-    return Point(active, np.sqrt(v[0]) * np.sqrt(v[1]), new.starts)  # their product underflows
+    root = np.sqrt(v)  # a product of variances underflows
+    return Point(active, root[0] * root[1], starts=new.starts)
 
 
 def inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> Point:
@@ -160,7 +191,7 @@ def inched(at: Expanded, new: Point, longest: float, fraction: float = 1.0) -> P
     if lets_out(at.problem.hyperprior):
         v[1] = np.maximum(v[1], faint)
     step = np.clip(fraction * np.log(v[1] / v[0]), -longest, longest)
-    return Point(active[~gone], (v[0] * np.exp(step))[~gone], new.starts)
+    return Point(active[~gone], (v[0] * np.exp(step))[~gone], starts=new.starts)
 
 
 def _aligned(old: Point, new: Point) -> tuple[IndexArray, FloatArray]:

@@ -123,7 +123,7 @@ def _first_point(latent: Latent, hyperprior: Hyperprior, start: Point | None) ->
         known = np.isin(active, start.active)
         order = np.argsort(start.active)
         v[known] = start.v[order][np.searchsorted(start.active[order], active[known])]
-    return Point(active, v, () if start is None else start.starts)
+    return Point(active, v, starts=() if start is None else start.starts)
 
 
 def _iterate(
@@ -170,4 +170,4 @@ def _updated(at: Expanded, update: str, gone: IndexArray) -> Point:
     keep = v >= LEAST
     keep[gone] = False
     norm = at.quad.norm[state.active * at.quad.group]
-    return Point(state.active[keep], (v / norm**2)[keep], at.point.starts)
+    return Point(state.active[keep], (v / norm**2)[keep], starts=at.point.starts)

@@ -2,19 +2,30 @@
 
 One atom at a time is added, re-estimated or deleted, with the appendix's rank-one updates of Sigma,
 mu, S and Q. It is the reference that the default solver is compared with; it is slower and, as the
-noise is estimated while the model is small, it may end at a poorer optimum.
+noise is estimated while the model is small, it may end at a poorer optimum. Where the likelihood is
+not Gaussian, moves are made on one expansion until an atom has entered or left. One expansion may
+add an atom that the next deletes: where moves go round in a circle, the default solver ends it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
-from sparsebayes.engine import Breakdown, State, refresh, screen
+from sparsebayes.engine import Breakdown, State, screen
 from sparsebayes.hyperpriors import gain
-from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify, empty_state
+from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify
+from sparsebayes.solvers import relinearize
+from sparsebayes.solvers.expansion import (
+    NOTHING,
+    UNIT_NOISE,
+    Expanded,
+    LatentProblem,
+    Point,
+    look,
+)
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.updates import noise_given_dof
 
@@ -24,11 +35,9 @@ IndexArray = NDArray[np.intp]
 __all__ = ["Moves", "solve"]
 
 _START_NOISE = 0.1  # step 1: sigma^2 = 0.1 var[t]
-_NOISE_EVERY = (
-    5  # section 5.1: "we also re-estimated the noise variance one in every five iterations"
-)
-_REFRESH_EVERY = 100  # rank-one updates drift: start again from definitions now and then
-_REFRESH_CAREFULLY = 5
+_NOISE_EVERY = 5  # moves, section 5.1; a new noise makes new quantities (section 4.3)
+_REFRESH_EVERY = 100  # moves: rank-one updates drift
+_REESTIMATES = 10  # of variances, on one expansion of a likelihood
 SELECTIONS = ("greedy", "random", "cyclic")
 """The three ways of section 4.2: the greatest increase, at random, or an ordered list."""
 
@@ -150,118 +159,106 @@ class Moves:
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | LatentProblem,
     *,
     tol: float = 1e-6,
     max_iter: int = 10_000,
     selection: str = "greedy",
     random_state: np.random.RandomState | None = None,
-    start: tuple[IndexArray, FloatArray, float] | None = None,
+    start: Point | tuple[IndexArray, FloatArray, float] | None = None,
     report: Report | None = None,
 ) -> Solution:
-    """Maximise the objective by single moves.
+    """Maximize the objective by at most ``max_iter`` single moves.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    tol : float, default=1e-6
-        Convergence test of section 4.4: no change of a log variance above it, nothing to add, and
-        nothing to delete.
-    max_iter : int, default=10_000
-        Most moves.
-    selection : {"greedy", "random", "cyclic"}, default="greedy"
-        Which atom to look at next (section 4.2).
-    random_state : RandomState or None
-        Source of the random selection.
-    start : tuple of (active, v, noise_var) or None
-        Where to start, for a warm start.
-    report : callable or None
-        Called with a `Progress` now and then.
-
-    Returns
-    -------
-    Solution
-        State, status, certificate and trace.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.hyperpriors import Flat
-    >>> from sparsebayes.core.quadratic import Gram
-    >>> gram = Gram(np.eye(3), np.array([[3.0], [0.1], [-4.0]]), tt=30.0, n=10.0, spread=1.0)
-    >>> solution = solve(Problem(gram, Flat(), noise_var=1.0), selection="cyclic")
-    >>> sorted(solution.state.active.tolist())
-    [0, 2]
+    With Gaussian noise the convergence test is that of section 4.4: no change of a log variance
+    above ``tol``, nothing to add and nothing to delete. With other likelihoods it is the
+    certificate of the last expansion.
     """
     if selection not in SELECTIONS:
         raise ValueError(f"selection must be one of {SELECTIONS}, got {selection!r}.")
     refuse_if_never_out(problem.hyperprior, "the sequential solver")
     rng = np.random.RandomState(0) if random_state is None else random_state
+    exact = isinstance(problem, Problem)
     noise = problem.noise(_START_NOISE)
-    try:
-        good = _first_state(problem, noise, start)
-    except Breakdown:
-        good = empty_state(problem, noise.var)
+    held = _REFRESH_EVERY if exact else _REESTIMATES
+    held = _NOISE_EVERY if noise.estimated else held
+    at = _first(problem, noise, None if start is None else Point(*start))
     trace: list[Progress] = []
     status = Status.MAX_ITER
+    seen: set[tuple[bytes, float]] = set()
     iteration = cursor = 0
-    refresh_every = _REFRESH_EVERY
-    moves, exact = Moves.at(problem, good), True  # exact: no rank-one update since a refresh
-    while iteration < max_iter:
+    while True:
         try:
+            moves = Moves.at(at.problem, at.state)
             plan = plan_moves(moves, tol)
-            fresh = False
-            if plan.todo.size == 0:  # nothing left to move: the noise, then the convergence test
-                noise_var = _noise_update(problem, moves, noise)
-                if exact and abs(np.log(noise_var / moves.noise_var)) <= tol:
-                    status = Status.CONVERGED
-                    break
-                fresh = True
-            else:
+            noise_var = _noise_update(at.problem, moves, noise)
+            rests = plan.todo.size == 0 and abs(np.log(noise_var / moves.noise_var)) <= tol
+            size, objective = at.state.active.size, at.state.objective
+            line = Progress("move", iteration, size, objective, at.state.noise_var, plan.best)
+            trace.append(line)
+            if report is not None:
+                report(line)
+            if rests or (not exact and plan.best <= tol and _certified(at, tol)):
+                status = Status.CONVERGED
+            if status is Status.CONVERGED or iteration >= max_iter:
+                break
+            place = np.sort(at.state.active).tobytes(), round(objective, 9)
+            if isinstance(problem, LatentProblem) and place in seen:
+                return _ended_by_default(problem, at, tol, max_iter, iteration, trace, report)
+            seen.add(place)
+            made = 0
+            while plan.todo.size and made < held and iteration < max_iter:
                 j = select_move(plan, selection, rng, cursor)
                 cursor = j + 1
+                changes = (moves.v[j] > 0) != (plan.v[j] > 0)
                 moves.move(j, float(plan.v[j]))
-                noise_var = moves.noise_var
-                if noise.estimated and iteration % _NOISE_EVERY == _NOISE_EVERY - 1:
-                    noise_var, fresh = _noise_update(problem, moves, noise), True
+                iteration, made = iteration + 1, made + 1
+                if changes and not exact:
+                    break
+                plan = plan_moves(moves, tol)
+            iteration += made == 0  # the noise alone
+            noise_var = _noise_update(at.problem, moves, noise)
+            at = look(problem, at.at(moves.active, moves.v[moves.active], noise_var))
+        except Breakdown:  # once: back to the last good state, and from definitions every time
             iteration += 1
-            exact = False
-            if fresh or iteration % refresh_every == 0:
-                # A new noise makes new quantities: recompute them in full (section 4.3).
-                good = _refreshed(problem, moves, noise_var)
-                moves, exact = Moves.at(problem, good), True
-                line = Progress(
-                    "move", iteration, good.active.size, good.objective, noise_var, plan.best
-                )
-                trace.append(line)
-                if report is not None:
-                    report(line)
-        except Breakdown:
-            # Once: back to the last good state, with fewer moves between refreshes.
-            iteration += 1
-            if refresh_every == _REFRESH_CAREFULLY:
+            if held == 1:
                 status = Status.BREAKDOWN
                 break
-            refresh_every = _REFRESH_CAREFULLY
-            moves = Moves.at(problem, good)
-    try:
-        good = _refreshed(problem, moves, moves.noise_var)
-    except Breakdown:
-        status = Status.BREAKDOWN
-    certificate, _ = certify(problem, good, noise)
+            held = 1
+    certificate, _ = certify(at.problem, at.state, noise)
     converged = status is Status.CONVERGED and certificate.holds(max(tol, 1e-6))
     if status is Status.CONVERGED and not converged:
         status = Status.STALLED
     return Solution(
-        good,
-        noise._replace(var=good.noise_var),
-        problem.verdict(good, noise, status),
+        at.state,
+        noise._replace(var=at.state.noise_var),
+        at.problem.verdict(at.state, noise, status),
         certificate,
         converged,
         iteration,
         tuple(trace),
+        quad=None if exact else at.quad,
     )
+
+
+def _certified(at: Expanded, tol: float) -> bool:
+    return certify(at.problem, at.state, UNIT_NOISE)[0].holds(tol)
+
+
+def _ended_by_default(
+    problem: LatentProblem,
+    at: Expanded,
+    tol: float,
+    max_iter: int,
+    spent: int,
+    trace: list[Progress],
+    report: Report | None,
+) -> Solution:
+    """Where the default solver, whose steps are short, leads to from a circle of moves."""
+    end, quad = relinearize.solve(
+        problem.data, problem.hyperprior, tol=tol, max_iter=max_iter, start=at.point, report=report
+    )
+    return replace(end, n_iter=spent + end.n_iter, trace=(*trace, *end.trace), quad=quad)
 
 
 class _Plan(NamedTuple):
@@ -300,27 +297,23 @@ def select_move(plan: _Plan, selection: str, rng: np.random.RandomState, cursor:
     return int(following[0] if following.size else plan.todo[0])
 
 
-def _first_state(
-    problem: Problem, noise: Noise, start: tuple[IndexArray, FloatArray, float] | None
-) -> State:
+def _first(problem: Problem | LatentProblem, noise: Noise, start: Point | None) -> Expanded:
     """Steps 1 to 3: the atom with the largest normalized projection onto the targets, alone."""
-    quad = problem.quad
-    if start is not None:
-        noise_var = start[2] if noise.estimated else noise.var
-        return refresh(quad, problem.hyperprior, start[0], start[1], noise_var)
-    empty = empty_state(problem, noise.var)
-    projection = np.einsum("ij,ij->i", quad.g, quad.g)
-    if not projection.any():
+    empty = look(problem, NOTHING._replace(noise_var=noise.var))
+    try:
+        if start is not None:
+            noise_var = start.noise_var if noise.estimated else noise.var
+            return look(problem, start._replace(noise_var=noise_var))
+        quad = empty.quad
+        projection = np.einsum("ij,ij->i", quad.g, quad.g)
+        if not projection.any():
+            return empty
+        j = np.array([int(np.argmax(projection))])
+        s, q2 = quad.diag[j] / noise.var, projection[j] / noise.var**2
+        v = problem.hyperprior.best_variance(s, q2, noise.var, quad.g.shape[1])  # T&F eq. 26
+        return look(problem, empty.at(j[v > 0], v[v > 0], noise.var))
+    except Breakdown:
         return empty
-    j = np.array([int(np.argmax(projection))])
-    s, q2 = quad.diag[j] / noise.var, projection[j] / noise.var**2
-    v = problem.hyperprior.best_variance(s, q2, noise.var, problem.n_targets)  # T&F eq. 26
-    return refresh(quad, problem.hyperprior, j, v, noise.var) if v[0] > 0 else empty
-
-
-def _refreshed(problem: Problem, moves: Moves, noise_var: float) -> State:
-    v = moves.v[moves.active]
-    return refresh(problem.quad, problem.hyperprior, moves.active, v, noise_var)
 
 
 def _noise_update(problem: Problem, moves: Moves, noise: Noise) -> float:
