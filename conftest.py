@@ -4,6 +4,7 @@ The head of a run says what rounds: the kernels that BLAS and NumPy use. Its end
 skipped, a line for each reason.
 """
 
+import gc
 import os
 import sys
 from collections import defaultdict
@@ -11,6 +12,13 @@ from collections import defaultdict
 import pytest
 
 os.environ["MPLBACKEND"] = "agg"
+gc.disable()  # what is imported and collected stays: looking through it again and again is in vain
+
+
+def pytest_collection_finish():
+    """Look for garbage from here on, and never among what was collected."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header():

@@ -52,5 +52,7 @@ def is_new(X: Any) -> NDArray[np.bool_]:
     """Whether each row of X, in its own order, differs from the one before."""
     if is_sparse(X):
         keys = row_keys(X)
-        return np.r_[True, keys[1:] != keys[:-1]]
-    return np.r_[True, (X[1:] != X[:-1]).any(axis=1)]
+        differs: NDArray[np.bool_] = keys[1:] != keys[:-1]
+    else:
+        differs = (X[1:] != X[:-1]).any(axis=1)
+    return np.concatenate([[True], differs])
