@@ -76,7 +76,7 @@ BREAKS = (
         "core",
         "the intercept takes no degree of freedom from the noise",
         "quadratic* totals* scale_invariance* estimators* waist*",
-        ("self.n = total - 1.0 if center else total", "self.n = total"),
+        ("total - 1.0 if center else total, spread", "total, spread"),
     ),
     breaking(
         "core",

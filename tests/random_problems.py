@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import oracle
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.hyperpriors import Flat, Smoothness
 
@@ -36,7 +36,7 @@ class Case:
 
     def quad(self):
         weights = None if self.weights is None else self.weights.astype(float)
-        return DesignQuadratic(ArrayDesign(self.Phi), self.t, weights, self.center)
+        return weighted_quadratic(ArrayDesign(self.Phi), self.t, weights, self.center)
 
     @property
     def v_a(self):

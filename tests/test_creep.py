@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
@@ -21,7 +21,7 @@ def two_bumps(sign=1.0):
     K = Kernel("rbf", gamma=0.3).bind(X).evaluate(X)
     y = K[:, 300] - 2.0 * K[:, 600] + np.random.default_rng(0).normal(0, 0.1, len(X))
     K = K * np.where(np.arange(len(X)) % 2, sign, 1.0)
-    quad = DesignQuadratic(ArrayDesign(K), y[:, None])
+    quad = weighted_quadratic(ArrayDesign(K), y[:, None])
     return Run(Problem(quad, Flat(), 0.01), 1000, None, large=False)
 
 

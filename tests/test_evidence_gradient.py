@@ -14,7 +14,8 @@ import oracle
 from kernel_definitions import gentle_slope, kernel, slope
 from random_problems import examples, seeds
 from sparsebayes import evidence_gradient
-from sparsebayes.core.quadratic import DesignQuadratic, members
+from sparsebayes.core.quadratic import members
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.curvature_slope import KnowsCurvatureSlope, curvature_slope
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -66,7 +67,7 @@ def test_gaussian_noise(center, weights, prior, n_targets):
             Phi_a = Phi[:, active] + 1j * step
             value = gaussian_objective(Phi_a, t, weights, v, noise, center, prior)
             want[n, j] = value.imag / oracle.STEP
-    quad = DesignQuadratic(ArrayDesign(Phi), t, weights, center)
+    quad = weighted_quadratic(ArrayDesign(Phi), t, weights, center)
     state = refresh(quad, prior, active, v * quad.norm[active] ** 2, noise)
     got = gaussian_gradient(quad, state, prior, t)
     assert_allclose(got, want, rtol=1e-9, atol=1e-9 * np.abs(want).max())
@@ -92,7 +93,7 @@ def random_fit(rng, dictionary, center, weighted, n_targets, prior):
     theta = atoms.theta + 0.3 * rng.normal(size=len(atoms.theta))
     atoms = atoms.with_theta(theta)
     noise = float(np.exp(rng.uniform(-4, 1)))
-    quad = DesignQuadratic(ArrayDesign(atoms.evaluate(X)), t, weights, center)
+    quad = weighted_quadratic(ArrayDesign(atoms.evaluate(X)), t, weights, center)
     active = rng.permutation(np.flatnonzero(quad.norm > 0))[: rng.integers(1, 5)]
     v = noise * np.exp(rng.normal(size=len(active)) + 2)
     state = refresh(quad, prior, active, v, noise)
@@ -153,7 +154,7 @@ def test_atoms_that_became_void_give_no_nan(theta, prior, center):
     centers = np.vstack([X[:3], X[3:5] + 0.01])  # the last two are at no row
     start = Kernel(gamma="ard", centers=centers).bind(X)
     atoms = start.with_theta(np.full(2, theta))
-    quad = DesignQuadratic(ArrayDesign(atoms.evaluate(X)), t, None, center)
+    quad = weighted_quadratic(ArrayDesign(atoms.evaluate(X)), t, None, center)
     assert (quad.norm == 0).any() or (theta < 0 and not center)
     active = np.arange(5)
     state = refresh(quad, prior, active, np.ones(5) * quad.norm**2, 0.1)
@@ -170,7 +171,7 @@ def test_atoms_that_became_equal(center):
     rng = np.random.default_rng(0)
     X, t = rng.uniform(size=(N, 2)), rng.normal(size=(N, 1))
     atoms = Kernel("rbf", gamma="evidence").bind(X).restrict([3, 3, 4])
-    quad = DesignQuadratic(ArrayDesign(atoms.evaluate(X)), t, None, center)
+    quad = weighted_quadratic(ArrayDesign(atoms.evaluate(X)), t, None, center)
     v, active = np.array([1.0, 2.0, 3.0]), np.arange(3)
     state = refresh(quad, Flat(), active, v * quad.norm**2, 0.1)
     got = atoms.pullback(X, gaussian_gradient(quad, state, Flat(), t))

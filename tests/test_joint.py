@@ -11,7 +11,8 @@ import oracle
 from pairwise import in_turn
 from random_problems import cases, examples, random_case
 from sparsebayes import RVR, SparseBayesRegressor
-from sparsebayes.core.quadratic import DesignQuadratic, Gram
+from sparsebayes.core.quadratic import Gram
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, Gamma, LogDerivatives, Smoothness, gain
@@ -72,7 +73,7 @@ def textbook(case, before):
 
 def setting(case, before, prior, estimated=True):
     weights = None if case.weights is None else case.weights.astype(float)
-    quad = DesignQuadratic(ArrayDesign(case.Phi), case.t, weights, case.center, before)
+    quad = weighted_quadratic(ArrayDesign(case.Phi), case.t, weights, case.center, before)
     state = refresh(quad, prior, case.active, case.v_a, case.noise)
     return quad.gram(case.active), Noise(case.noise, estimated, 0.0), state
 

@@ -16,7 +16,7 @@ from random_latent_problems import (
     without_gauge,
 )
 from random_problems import examples, priors
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh, screen
 from sparsebayes.hyperpriors import Flat
@@ -323,7 +323,7 @@ def test_gaussian_noise_needs_no_approximation(center, noise, weighted):
     case = LatentCase(Phi, t, plain, Gaussian(noise), center, False, active, v)
     quad = quadratic_at(case.latent(), mode_of(case))
     state = refresh(quad, Flat(), active, v * quad.norm[active] ** 2, 1.0)
-    exact_quad = DesignQuadratic(ArrayDesign(Phi), t[:, None], plain, center)
+    exact_quad = weighted_quadratic(ArrayDesign(Phi), t[:, None], plain, center)
     assert_equal(quad.norm, exact_quad.norm / noise**0.5)
     exact = refresh(exact_quad, Flat(), active, v * exact_quad.norm[active] ** 2, noise)
     assert state.log_evidence == pytest.approx(exact.log_evidence, rel=1e-9, abs=1e-9)

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from random_latent_problems import Frozen
 from random_problems import examples, seeds
 from sparsebayes import latent_quadratic
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
-from sparsebayes.latent_quadratic import Intercepts, LatentQuadratic, weighted_gram
+from sparsebayes.latent_quadratic import LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Multinomial
 
 latents = st.sampled_from([1, 2, 3, 5])

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import kernels as gp
 from kernel_definitions import gentle_slope
 from sparsebayes import RVC, RVR, SparseBayesRegressor, load
 from sparsebayes._kernel_report import feature_relevance
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.datasets import friedman1, friedman3, mixtures, sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -31,7 +31,7 @@ def gaussian_model(X, y, solve=working_set.solve):
     t = (y - y.mean())[:, None]
 
     def quadratic(atoms):
-        return DesignQuadratic(make_design(atoms, X), t, None, center=True)
+        return weighted_quadratic(make_design(atoms, X), t, None, center=True)
 
     return GaussianModel(X, t, Flat(), None, quadratic, lambda p, start: solve(p, start=start))
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsebayes import RVC, RVR, SparseBayesClassifier, load
-from sparsebayes.latent_quadratic import Intercepts
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson, totals_of
 
 N = 100

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sparsebayes.core.quadratic import DesignQuadratic, Gram
+from sparsebayes.core.quadratic import Gram
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
@@ -21,7 +22,7 @@ def sparse_problem(n, m, k, noise, seed=5, scale=True):
     w[rng.choice(m, k, replace=False)] = rng.standard_normal(k)
     w /= np.linalg.norm(Phi, axis=0)
     t = Phi @ w + noise * rng.standard_normal(n)
-    return DesignQuadratic(ArrayDesign(Phi), t[:, None]), w
+    return weighted_quadratic(ArrayDesign(Phi), t[:, None]), w
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,9 @@ def test_products_are_adjoint_and_of_unit_norm(posterior):
     np.testing.assert_allclose(np.linalg.norm(U, axis=1), 1.0)
     np.testing.assert_allclose(implicit.matrix.analyze(np.eye(60)), U.T)
     given = matrix_of(quad)[0]
-    np.testing.assert_allclose(given.synthesize(np.eye(100)), quad.design.columns(np.arange(100)))
+    np.testing.assert_allclose(
+        given.synthesize(np.eye(100)), quad.products.design.columns(np.arange(100))
+    )
 
 
 def test_mean_by_conjugate_gradients(posterior):
@@ -75,7 +78,7 @@ def test_determinant(posterior):
 
 
 def test_determinant_of_orthogonal_atoms_is_exact():
-    quad = DesignQuadratic(ArrayDesign(np.eye(5)), np.ones((5, 1)))
+    quad = weighted_quadratic(ArrayDesign(np.eye(5)), np.ones((5, 1)))
     v = np.arange(1.0, 6.0)
     implicit = Implicit(matrix_of(quad)[1], 5, np.arange(5), v, 0.5)
     value, error = implicit.log_det(np.random.RandomState(0), 2)
@@ -126,7 +129,7 @@ def test_measurements_without_noise():
 def test_given_noise_orthonormal_atoms():
     """The closed form: active iff z^2 > 1 + 2c, shrinkage (z^2 - 2c - 1) / (z^2 - 2c)."""
     z = np.array([6.0, -4.0, 2.5, 2.0, 0.5, -3.0])
-    quad = DesignQuadratic(ArrayDesign(np.eye(6)), 0.1 * z[:, None])
+    quad = weighted_quadratic(ArrayDesign(np.eye(6)), 0.1 * z[:, None])
     found = matrix_free.solve(Problem(quad, Smoothness(2.0), 0.01), n_probes=256, tol=1e-5)
     assert found.state.noise_var == 0.01
     assert found.state.active.tolist() == [0, 1, 2, 5]
@@ -139,13 +142,13 @@ def test_given_noise_orthonormal_atoms():
 
 def test_pure_noise_and_nothing():
     rng = np.random.default_rng(0)
-    quad = DesignQuadratic(
+    quad = weighted_quadratic(
         ArrayDesign(rng.standard_normal((100, 200))), rng.standard_normal((100, 1))
     )
     found = matrix_free.solve(Problem(quad, Smoothness(np.log(200))))
     assert found.state.active.size <= 2
     assert 0.7 < found.state.noise_var < 1.4
-    zero = DesignQuadratic(ArrayDesign(rng.standard_normal((10, 20))), np.zeros((10, 1)))
+    zero = weighted_quadratic(ArrayDesign(rng.standard_normal((10, 20))), np.zeros((10, 1)))
     found = matrix_free.solve(Problem(zero, Smoothness(1.0)))
     assert found.state.active.size == 0
     assert np.isfinite(found.state.log_evidence)
@@ -153,10 +156,10 @@ def test_pure_noise_and_nothing():
 
 def test_void_atoms_stay_out():
     quad, _ = sparse_problem(60, 100, 5, 0.05)
-    Phi = quad.design.Phi.copy()
+    Phi = quad.products.design.Phi.copy()
     Phi[:, ::3] = 0.0
     t = Phi[:, [1, 4]].sum(axis=1)[:, None] + 0.01
-    quad = DesignQuadratic(ArrayDesign(Phi), t)
+    quad = weighted_quadratic(ArrayDesign(Phi), t)
     found = matrix_free.solve(Problem(quad, Smoothness(2.0)))
     assert {1, 4} <= set(found.state.active.tolist())
     assert not (found.state.active % 3 == 0).any()
@@ -217,11 +220,13 @@ def test_what_it_refuses():
     gram = Gram(np.eye(2), np.ones((2, 1)), tt=3.0, n=5.0, spread=1.0)
     with pytest.raises(TypeError, match="needs a design"):
         matrix_free.solve(Problem(gram, Flat()))
-    centered = DesignQuadratic(
-        quad.design, np.ones((20, 1)) + quad.design.columns(np.array([0])).T, center=True
+    centered = weighted_quadratic(
+        quad.products.design,
+        np.ones((20, 1)) + quad.products.design.columns(np.array([0])).T,
+        center=True,
     )
     with pytest.raises(TypeError, match="no intercept"):
         matrix_free.solve(Problem(centered, Flat()))
-    two = DesignQuadratic(quad.design, np.ones((20, 2)))
+    two = weighted_quadratic(quad.products.design, np.ones((20, 2)))
     with pytest.raises(ValueError, match="one target, not 2"):
         matrix_free.solve(Problem(two, Flat()))

@@ -13,7 +13,7 @@ import oracle
 from pairwise import in_turn
 from random_problems import cases, examples, priors, random_case
 from sparsebayes import RVR, SparseBayesRegressor, load
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.dictionaries import Operator
 from sparsebayes.engine import refresh
@@ -36,7 +36,7 @@ by_noise_prior = pytest.mark.parametrize("before", NOISE_PRIORS, ids=repr)
 def quad_of(case, before):
     weights = None if case.weights is None else case.weights.astype(float)
     plain = case.quad()
-    return DesignQuadratic(plain.design, case.t, weights, case.center, before)
+    return weighted_quadratic(plain.products.design, case.t, weights, case.center, before)
 
 
 def full_objective(case, v, noise, prior, before):
@@ -224,10 +224,10 @@ def test_a_prior_keeps_the_noise_from_collapsing():
     t = rng.standard_normal((40, 1))
     Phi = np.linalg.qr(rng.standard_normal((40, 40)))[0]
     design = ArrayDesign(Phi)
-    free = working_set.solve(Problem(DesignQuadratic(design, t), Flat()))
+    free = working_set.solve(Problem(weighted_quadratic(design, t), Flat()))
     assert free.status is Status.COLLAPSED
     before = InverseGamma(30.0, 30.0)
-    held = working_set.solve(Problem(DesignQuadratic(design, t, noise_prior=before), Flat()))
+    held = working_set.solve(Problem(weighted_quadratic(design, t, noise_prior=before), Flat()))
     assert held.status is Status.CONVERGED
     assert 0.5 < held.state.noise_var < 1.5
 

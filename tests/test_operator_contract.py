@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import test_dictionaries
 from sparsebayes import operator_design
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import (
     Bias,
@@ -333,8 +333,8 @@ class TestContract:
         t = rng.normal(size=(n, 2))
         chosen = rng.permutation(m)[: min(m, 7)]
         for weights, center in ((None, True), (rng.uniform(0.5, 2.0, n), True), (None, False)):
-            fast = DesignQuadratic(case.design, t, weights, center)
-            plain = DesignQuadratic(ArrayDesign(case.Phi), t, weights, center)
+            fast = weighted_quadratic(case.design, t, weights, center)
+            plain = weighted_quadratic(ArrayDesign(case.Phi), t, weights, center)
             close(fast.g, plain.g, 1e-9)
             close(fast.diag, plain.diag)
             close(fast.columns(chosen), plain.columns(chosen), 1e-9)
@@ -481,5 +481,5 @@ def test_known_norms_spare_the_columns():
     found = design.moments(None, center=True)
     assert found.norm[0] == 0.0  # the constant is the intercept
     np.testing.assert_allclose(found.norm[1:], 1.0, rtol=1e-12)
-    quad = DesignQuadratic(design, np.cos(X), None, center=True)
+    quad = weighted_quadratic(design, np.cos(X), None, center=True)
     np.testing.assert_allclose(quad.columns(np.array([5]))[0], np.arange(n) == 5, atol=1e-12)

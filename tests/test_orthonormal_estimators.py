@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from pairwise import pairwise
 from sparsebayes import RVR, SparseBayesRegressor, load
 from sparsebayes._regression import orthonormal_form
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Linear, Operator, Wavelet
@@ -235,7 +235,7 @@ def test_damaged_roots_are_refused(damage):
 
 def test_the_quadratic_without_a_matrix_is_the_quadratic():
     A, t = orthogonal(constant=True), np.random.RandomState(0).standard_normal((N, 2)) + 4
-    full = DesignQuadratic(ArrayDesign(A), t, center=True)
+    full = weighted_quadratic(ArrayDesign(A), t, center=True)
     simple = orthonormal_form(full)
     assert simple.void.tolist() == [True] + [False] * (N - 1)
     G = full.gram(np.arange(N)).G
@@ -250,8 +250,8 @@ def test_the_quadratic_without_a_matrix_is_the_quadratic():
 def test_one_atom_with_a_mean_is_made_of_unit_norm_and_two_are_refused():
     both = tilted()
     t = np.random.RandomState(0).standard_normal((N, 1))
-    assert orthonormal_form(DesignQuadratic(ArrayDesign(both), t, center=True)) is None
-    one = DesignQuadratic(ArrayDesign(both[:, 1:]), t, center=True)
+    assert orthonormal_form(weighted_quadratic(ArrayDesign(both), t, center=True)) is None
+    one = weighted_quadratic(ArrayDesign(both[:, 1:]), t, center=True)
     simple = orthonormal_form(one)
     assert not simple.void.any()
     assert_allclose(one.gram(np.arange(N - 1)).G, np.eye(N - 1), atol=1e-12)
@@ -262,7 +262,7 @@ def test_of_a_constant_atom_centering_leaves_nothing_but_rounding():
     """Filters are known to twelve digits: what is left of the constant is no atom."""
     A = orthogonal(constant=True)
     A[:, 0] += 1e-10 * A[:, 1]
-    simple = orthonormal_form(DesignQuadratic(ArrayDesign(A), targets(A)[:, None], center=True))
+    simple = orthonormal_form(weighted_quadratic(ArrayDesign(A), targets(A)[:, None], center=True))
     assert simple.void.tolist() == [True] + [False] * (N - 1)
     assert simple.g[0, 0] == 0
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import oracle
 from random_problems import examples, seeds
-from sparsebayes.core import quadratic
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core import quadratic, stored
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
 
@@ -49,7 +49,7 @@ def test_every_storage_gives_the_gram_matrix_of_the_definition(
         BlockedDesign(Linear().bind(Phi), Phi, 5),
     ]
     for design in designs:
-        quad = DesignQuadratic(design, t, floats, center)
+        quad = weighted_quadratic(design, t, floats, center)
         some = rng.permutation(m)[: m // 2 + 1]
         before = quad.gram(some)  # nothing cached
         np.testing.assert_allclose(before.G, G[np.ix_(some, some)], atol=1e-11)
@@ -75,9 +75,9 @@ def test_the_column_cache_never_returns_a_wrong_column(seed, weighted, sizes):
     rng = np.random.RandomState(seed)
     Phi, t = rng.standard_normal((15, 200)) + 1, rng.standard_normal((15, 1))
     weights = rng.uniform(0.5, 2, 15) if weighted else None
-    quad = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True)
+    quad = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True)
     every = np.arange(200)
-    G = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True).gram(every).G
+    G = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True).gram(every).G
     for size in sizes:
         wanted = rng.permutation(200)[:size]
         np.testing.assert_allclose(quad.columns(wanted), G[wanted], atol=1e-12)
@@ -87,7 +87,8 @@ def test_the_column_cache_never_returns_a_wrong_column(seed, weighted, sizes):
 
 def test_a_column_seen_before_is_not_computed_again():
     rng = np.random.RandomState(0)
-    quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 30))), rng.standard_normal((9, 1)))
+    Phi, t = rng.standard_normal((9, 30)), rng.standard_normal((9, 1))
+    quad = weighted_quadratic(ArrayDesign(Phi), t)
     first = quad.columns(np.array([4, 7]))
     again = quad.columns(np.array([7, 2, 4]))
     assert quad.cache.n_columns == 3
@@ -96,9 +97,15 @@ def test_a_column_seen_before_is_not_computed_again():
 
 def test_atoms_left_of_a_block_are_not_computed_again(monkeypatch):
     rng = np.random.RandomState(0)
-    quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 30))), rng.standard_normal((9, 1)))
-    asked, compute = [], quad._block
-    monkeypatch.setattr(quad, "_block", lambda some: asked.append(some.tolist()) or compute(some))
+    Phi, t = rng.standard_normal((9, 30)), rng.standard_normal((9, 1))
+    quad = weighted_quadratic(ArrayDesign(Phi), t)
+    asked, compute = [], quad.products.block
+
+    def block(some, unit):
+        asked.append(some.tolist())
+        return compute(some, unit)
+
+    monkeypatch.setattr(quad.products, "block", block)
     crowd = np.array([3, 8, 1, 20, 5])
     whole = quad.gram(crowd).G
     left = whole[np.ix_([4, 1], [4, 1])].copy()
@@ -117,7 +124,7 @@ def test_atoms_left_of_a_block_are_not_computed_again(monkeypatch):
 
 def test_changing_what_was_returned_changes_nothing_kept():
     rng = np.random.RandomState(0)
-    quad = DesignQuadratic(ArrayDesign(rng.standard_normal((9, 5))), rng.standard_normal((9, 1)))
+    quad = weighted_quadratic(ArrayDesign(rng.standard_normal((9, 5))), rng.standard_normal((9, 1)))
     every = np.arange(5)
     first = quad.columns(every)
     kept, gram = first.copy(), quad.gram(every).G
@@ -134,11 +141,16 @@ def test_many_rows_are_never_held_for_all_atoms_at_once(monkeypatch, cells, weig
     Phi, t = rng.standard_normal((50, 9)) + 1.0, rng.standard_normal((50, 1))
     weights = rng.uniform(0.5, 2.0, 50) if weighted else None
     chosen = np.array([8, 1, 0, 4, 6, 3])
-    expected = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True).gram(chosen).G
-    monkeypatch.setattr(quadratic, "_CHUNK_CELLS", cells)
-    quad = DesignQuadratic(ArrayDesign(Phi), t, weights, center=True)
-    most, compute = [], quad._compute
-    monkeypatch.setattr(quad, "_compute", lambda some: most.append(some.size) or compute(some))
+    expected = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True).gram(chosen).G
+    monkeypatch.setattr(stored, "_CHUNK_CELLS", cells)
+    quad = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True)
+    most, compute = [], quad.products.columns
+
+    def columns(some, unit):
+        most.append(some.size)
+        return compute(some, unit)
+
+    monkeypatch.setattr(quad.products, "columns", columns)
     found = quad.gram(chosen).G
     assert sum(most) == 6
     assert max(most) == max(1, cells // 50)
@@ -157,9 +169,9 @@ def test_weights_equal_repeated_rows(center):
         rng.randint(0, 4, 12),
     )
     every = np.arange(6)
-    weighted = DesignQuadratic(ArrayDesign(Phi), t, weights.astype(float), center).gram(every)
+    weighted = weighted_quadratic(ArrayDesign(Phi), t, weights.astype(float), center).gram(every)
     rows = oracle.repeated(Phi, weights), oracle.repeated(t, weights)
-    repeated = DesignQuadratic(ArrayDesign(rows[0]), rows[1], None, center).gram(every)
+    repeated = weighted_quadratic(ArrayDesign(rows[0]), rows[1], None, center).gram(every)
     for name in ("G", "g", "tt", "n", "spread", "log_offset"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-11)
 
@@ -170,8 +182,8 @@ def test_scaling_and_permuting_atoms_changes_nothing(seed, center):
     rng = np.random.RandomState(seed)
     Phi, t = rng.standard_normal((10, 6)) + 1, rng.standard_normal((10, 1))
     scale, order = 10.0 ** rng.uniform(-170, 170, 6), rng.permutation(6)
-    plain = DesignQuadratic(ArrayDesign(Phi), t, None, center)
-    other = DesignQuadratic(ArrayDesign((Phi * scale)[:, order]), t, None, center)
+    plain = weighted_quadratic(ArrayDesign(Phi), t, None, center)
+    other = weighted_quadratic(ArrayDesign((Phi * scale)[:, order]), t, None, center)
     every = np.arange(6)
     np.testing.assert_allclose(other.g, plain.g[order], atol=1e-11)
     G = plain.columns(every)
@@ -184,7 +196,7 @@ def test_void_columns_are_void_and_nothing_else_is(center):
     rng = np.random.RandomState(2)
     Phi = rng.standard_normal((14, 4))
     Phi[:, 0], Phi[:, 2] = 0.0, 3.7
-    quad = DesignQuadratic(ArrayDesign(Phi), rng.standard_normal((14, 1)), None, center)
+    quad = weighted_quadratic(ArrayDesign(Phi), rng.standard_normal((14, 1)), None, center)
     expected = np.array([0.0, 1.0, 0.0 if center else 1.0, 1.0])
     np.testing.assert_array_equal(quad.diag, expected)
     every = np.arange(4)
@@ -198,14 +210,14 @@ def test_void_columns_are_void_and_nothing_else_is(center):
 def test_unit_atoms_are_centered_and_of_unit_norm():
     rng = np.random.RandomState(4)
     weights = rng.uniform(0, 2, 11)
-    quad = DesignQuadratic(
+    quad = weighted_quadratic(
         ArrayDesign(5 * rng.standard_normal((11, 7)) + 3),
         rng.standard_normal((11, 1)),
         weights,
         True,
     )
     some = np.array([6, 1])
-    atoms = quad.unit_atoms(some)
+    atoms = quad.products.unit_atoms(some, quad.unit)
     np.testing.assert_allclose(atoms @ weights, 0, atol=1e-12)
     np.testing.assert_allclose((atoms**2) @ weights, 1, rtol=1e-12)
 
@@ -215,7 +227,7 @@ def test_an_offset_changes_nothing_when_centered(offset):
     rng = np.random.RandomState(5)
     Phi, t = rng.standard_normal((40, 6)) + offset, rng.standard_normal((40, 1)) + offset
     G, g, tt, _ = definition(Phi, t, center=True)
-    quad = DesignQuadratic(ArrayDesign(Phi), t, None, center=True)
+    quad = weighted_quadratic(ArrayDesign(Phi), t, None, center=True)
     every = np.arange(6)
     np.testing.assert_allclose(quad.gram(every).G, G, atol=1e-8)
     np.testing.assert_allclose(quad.columns(every), G, atol=1e-8)

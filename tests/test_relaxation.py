@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat, Smoothness
@@ -19,7 +19,7 @@ def spikes(seed, n=60, m=200, k=15, noise=0.05):
     Phi = rng.standard_normal((n, m))
     clean = Phi[:, :k] @ rng.choice([-1.0, 1.0], k) if k else np.zeros(n)
     t = clean + (noise * clean.std() if k else 1.0) * rng.standard_normal(n)
-    return DesignQuadratic(ArrayDesign(Phi), t[:, None])
+    return weighted_quadratic(ArrayDesign(Phi), t[:, None])
 
 
 def problem(seed, noise_var=None, **shape):

@@ -11,7 +11,7 @@ from pairwise import in_turn
 from random_latent_problems import CLASSES, LIKELIHOODS, LatentCase, blobs
 from random_problems import PRIORS
 from sparsebayes import RVC, RVR
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.datasets import mixtures
 from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import Breakdown, refresh
@@ -132,7 +132,7 @@ def test_the_end_is_a_fixed_point(name, shared, weighted):
 def test_gaussian_noise_is_certified_by_the_exact_quadratic_too(seed, prior):
     case = blobs(seed, Gaussian(0.2), n=50)
     solution, _, end = fitted(case, prior)
-    quad = DesignQuadratic(case.latent().design, case.t[:, None], None, True)
+    quad = weighted_quadratic(case.latent().design, case.t[:, None], None, True)
     exact = refresh(quad, prior, end.active, end.v * quad.norm[end.active] ** 2, 0.2)
     assert solution.log_evidence == pytest.approx(exact.log_evidence, rel=1e-9)
     problem = Problem(quad, prior, 0.2)

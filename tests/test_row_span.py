@@ -14,10 +14,10 @@ from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import find_mode
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.row_latent import RowLatent
-from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.span import find_span
+from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers.expansion import Point, expand, renumbered
 from sparsebayes.spanned_quadratic import SpannedQuadratic
 
@@ -68,10 +68,10 @@ def test_gaussian_sums(center, weights):
     span = find_span(atoms, X[:100], center)
     rows = LocalRows(open_source(X, t, weights), block_rows=70)
     some, all_of_them = np.array([3, 200, 7]), np.arange(300)
-    direct = RowQuadratic(rows, atoms, center, None, sample_means(atoms, X[:100]), some)
+    direct = row_quadratic(rows, atoms, center, None, sample_means(atoms, X[:100]), some)
     passes = rows.meter.passes
     for prefetch in (some, all_of_them):
-        quad = RowQuadratic(rows, atoms, center, None, None, prefetch, span)
+        quad = row_quadratic(rows, atoms, center, None, None, prefetch, span)
         for name in ("norm", "mean", "g", "diag", "tt"):
             assert_allclose(getattr(quad, name), getattr(direct, name), rtol=1e-10, atol=1e-11)
         assert_allclose(quad.columns(some), direct.columns(some), rtol=0, atol=1e-11)

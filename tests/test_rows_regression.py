@@ -14,7 +14,7 @@ from sparsebayes import RVR, SparseBayesRegressor, _journey, _row_regression
 from sparsebayes._journey import Journey, sampling
 from sparsebayes._memory import SMALLEST_MEMORY, Budget, resolve_memory
 from sparsebayes._row_regression import regress_rows
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.datasets import sinc
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
@@ -22,9 +22,9 @@ from sparsebayes.estimators import _streaming
 from sparsebayes.hyperpriors import Flat, InverseGamma
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.progress import Watch
-from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.rows.steps import Standardized
+from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers import rounds, working_set
 
 
@@ -88,9 +88,9 @@ def test_the_quadratic_of_blocks_is_the_one_in_memory(block_rows, center, weight
     t = np.column_stack([y, rng.randn(150)])
     weights = rng.uniform(0, 3, 150) if weighted else None
     atoms = Kernel("rbf", gamma=0.16, centers=X[:30]).bind(X)
-    whole = DesignQuadratic(make_design(atoms, X), t, weights, center)
+    whole = weighted_quadratic(make_design(atoms, X), t, weights, center)
     rows = LocalRows(open_source(X, t, weights), block_rows)
-    quad = RowQuadratic(rows, atoms, center, reference=atoms.evaluate(X[:9]).mean(0), prefetch=[4])
+    quad = row_quadratic(rows, atoms, center, reference=atoms.evaluate(X[:9]).mean(0), prefetch=[4])
     assert rows.meter.passes == 1
     for name in ("g", "norm", "mean", "diag", "tt", "n", "spread", "log_offset", "offset"):
         assert_allclose(getattr(quad, name), getattr(whole, name), rtol=1e-12, atol=1e-13)
@@ -101,7 +101,7 @@ def test_the_quadratic_of_blocks_is_the_one_in_memory(block_rows, center, weight
     assert_allclose(quad.gram(some[::-1]).G, whole.gram(some[::-1]).G, rtol=1e-11, atol=1e-13)
     some = np.array([3, 9, 25, 29])
     assert_allclose(quad.gram(some).G, whole.gram(some).G, rtol=1e-11, atol=1e-13)
-    every = RowQuadratic(rows, atoms, center, prefetch=np.arange(30))
+    every = row_quadratic(rows, atoms, center, prefetch=np.arange(30))
     passes = rows.meter.passes
     assert_allclose(every.gram(some).G, whole.gram(some).G, rtol=1e-11, atol=1e-13)
     assert rows.meter.passes == passes
@@ -113,9 +113,9 @@ def test_a_reference_far_from_the_means_costs_a_pass_and_no_digits():
     t = (X - 1e8) @ [[1.0], [0.0], [-2.0]]
     atoms = Linear().bind(X)
     rows = LocalRows(open_source(X, t), 32)
-    quad = RowQuadratic(rows, atoms, True, prefetch=[0])
+    quad = row_quadratic(rows, atoms, True, prefetch=[0])
     assert rows.meter.passes == 2
-    whole = DesignQuadratic(make_design(atoms, X), t, None, True)
+    whole = weighted_quadratic(make_design(atoms, X), t, None, True)
     assert_allclose(quad.norm, whole.norm, rtol=1e-7)
     assert_allclose(quad.g, whole.g, rtol=1e-6, atol=1e-6)
 
@@ -123,7 +123,7 @@ def test_a_reference_far_from_the_means_costs_a_pass_and_no_digits():
 def test_a_constant_column_is_no_atom_in_blocks_either():
     X = np.column_stack([np.full(50, 0.1), np.arange(50.0)])
     rows = LocalRows(open_source(X, np.ones((50, 1))), 7)
-    quad = RowQuadratic(rows, Linear().bind(X), True, reference=np.array([0.1, 20.0]))
+    quad = row_quadratic(rows, Linear().bind(X), True, reference=np.array([0.1, 20.0]))
     assert quad.diag.tolist() == [0.0, 1.0]
 
 
@@ -228,7 +228,7 @@ def test_subsets_of_the_dictionary_end_with_a_certificate_of_all_of_it(staged, m
     atoms = dictionary.bind(X)
     scale = found.posterior.scale
     t = (y - y.mean())[:, None] / scale
-    quad = DesignQuadratic(make_design(atoms, X), t, None, True)
+    quad = weighted_quadratic(make_design(atoms, X), t, None, True)
     state = found.solution.state
     place = rounds.Place(
         state.active[np.argsort(state.active)],
@@ -290,7 +290,7 @@ def test_a_sample_is_of_rows_that_count(staged):
 def test_atoms_that_are_taken_along_leave_room_for_their_gram_matrix():
     X, y = plane(300)
     atoms = Kernel("rbf", gamma=0.16, centers=X).bind(X)
-    quad = DesignQuadratic(make_design(atoms, X), (y - y.mean())[:, None], None, True)
+    quad = weighted_quadratic(make_design(atoms, X), (y - y.mean())[:, None], None, True)
     problem = Problem(quad, Flat())
     found = working_set.solve(replace(problem, quad=quad.gram(np.arange(30))))
     start = (found.state.active, found.state.v, found.state.noise_var)

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 from pairwise import pairwise
 from random_problems import random_case
 from sparsebayes import RVR, SparseBayesRegressor
-from sparsebayes.core.quadratic import DesignQuadratic, OrthonormalQuadratic
+from sparsebayes.core.quadratic import OrthonormalQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem
@@ -25,7 +26,7 @@ before = InverseGamma(2.0, 0.05)
 
 def quad_of(Phi, t, k, noise, center):
     prior = before.rescaled(k * k) if noise == "inverse gamma" else None
-    return DesignQuadratic(ArrayDesign(Phi), k * t, None, center, prior)
+    return weighted_quadratic(ArrayDesign(Phi), k * t, None, center, prior)
 
 
 @pairwise(

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sparsebayes._samples import standardized, unit_of_range
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.noise_priors import InverseGamma
 from sparsebayes.rows import Block, LocalRows, open_source
 from sparsebayes.rows.blocks import weighted_rows
-from sparsebayes.sufficient import Sufficient, SufficientQuadratic
+from sparsebayes.rows.sufficient import Sufficient, sufficient_quadratic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 3))
@@ -86,8 +86,8 @@ def test_statistics_do_not_depend_on_how_rows_are_divided(cuts, weighted, offset
 def test_one_row_at_a_time_in_tiles_and_in_threads(monkeypatch):
     whole = statistics(X, Y, WEIGHTS)
     assert_same(in_parts(range(1, 60), X, Y, WEIGHTS), whole)
-    monkeypatch.setattr("sparsebayes.sufficient.TILE_CELLS", 40)
-    monkeypatch.setattr("sparsebayes.sufficient._TILE_ROWS", 3)
+    monkeypatch.setattr("sparsebayes.rows.sufficient.TILE_CELLS", 40)
+    monkeypatch.setattr("sparsebayes.rows.sufficient._TILE_ROWS", 3)
     assert_same(statistics(X, Y, WEIGHTS), whole)
     rows = LocalRows(open_source(X, Y, WEIGHTS), 1, threads=3).mapped(weighted_rows)
     assert_same(rows.fold(Sufficient(ATOMS)), whole)
@@ -167,12 +167,12 @@ def test_no_row_is_left():
 def test_the_quadratic_is_that_of_the_rows(center, weights, before):
     y = np.c_[7 + 3 * Y, np.full(60, 0.1)]  # one target is constant
     t, shift, scale = standardized(y, weights, center)
-    want = DesignQuadratic(make_design(ATOMS, X), t, weights, center, before)
+    want = weighted_quadratic(make_design(ATOMS, X), t, weights, center, before)
     found = in_parts([1, 30], X, y, weights)
     units = unit_of_range(found.targets.low, found.targets.high, found.targets.mean, center)
     assert_allclose(units[0], shift, rtol=1e-14)
     assert units[1] == scale
-    quad = SufficientQuadratic(found, *units, center, before)
+    quad = sufficient_quadratic(found, *units, center, before)
     assert_allclose(quad.mean, want.mean, rtol=1e-13, atol=1e-15)
     assert_allclose(quad.norm, want.norm, rtol=1e-13)
     assert_allclose(quad.g, want.g, rtol=1e-12, atol=1e-13)

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, load
 from sparsebayes._wavelet_transforms import Transform
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import (
     Bias,
@@ -190,7 +190,7 @@ def test_no_matrix_is_formed():
     n = 2**17  # a matrix of 137 gigabytes
     X = line(n)
     design = make_design(Wavelet("sym8").bind(X), X)
-    quad = DesignQuadratic(design, np.sin(X / n), None, center=True)
+    quad = weighted_quadratic(design, np.sin(X / n), None, center=True)
     assert quad.size == n
     assert quad.columns(np.array([n // 2])).shape == (1, n)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._samples import noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_noise_prior
-from sparsebayes.core.quadratic import CenteredQuadratic, Quadratic
+from sparsebayes.core.quadratic import LazyQuadratic, Quadratic
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import OutOfRange
@@ -139,13 +139,10 @@ def in_units(
 
 def conclude(
     solution: Solution,
-    quad: CenteredQuadratic,
+    quad: LazyQuadratic[Any],
     atoms: Atoms,
     units: Units,
     hyperprior: Hyperprior,
-    *,
-    total: float,
-    fit_intercept: bool,
     single: bool,
 ) -> Regression:
     """What a solution means in the units of the user.
@@ -154,7 +151,7 @@ def conclude(
     ----------
     solution : Solution
         Of the quadratic.
-    quad : CenteredQuadratic
+    quad : LazyQuadratic
         Sums over targets in their units.
     atoms : Atoms
         All atoms of the quadratic, counted as the user does.
@@ -162,10 +159,6 @@ def conclude(
         Units of the targets.
     hyperprior : Hyperprior
         Prior of the variances in them.
-    total : float
-        Number of samples, weights counted.
-    fit_intercept : bool
-        Whether an intercept was integrated out.
     single : bool
         Whether the user's targets were one-dimensional.
 
@@ -177,7 +170,7 @@ def conclude(
     state = solution.state
     if isinstance(state, SampledState):
         raise TypeError("a posterior that was only sampled is none that an estimator can keep.")
-    offset_variance = state.noise_var / total if fit_intercept else 0.0
+    offset_variance = state.noise_var * float(quad.intercepts.covariance[0, 0])
     evidence = _evidence(state, quad, units.noise_var is None, hyperprior)
     offset = units.shift + units.scale * quad.offset
     posterior = _posterior(
@@ -198,7 +191,7 @@ def conclude(
     return Regression(posterior, solution, log_evidence, log_posterior, quad.size, theta)
 
 
-def check_norms(quad: CenteredQuadratic) -> None:
+def check_norms(quad: LazyQuadratic[Any]) -> None:
     norms = quad.norm[quad.norm != 0]
     if norms.size and not (norms.min() >= SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
         raise OutOfRange(
@@ -208,19 +201,19 @@ def check_norms(quad: CenteredQuadratic) -> None:
 
 
 def _evidence(
-    state: State | DiagonalState, quad: CenteredQuadratic, estimated: bool, hyperprior: Hyperprior
+    state: State | DiagonalState, quad: LazyQuadratic[Any], estimated: bool, prior: Hyperprior
 ) -> Evidence:
     """Keep what scores other variances and another noise than the best."""
     mu = state.mu
     # |t - Phi mu|^2 = t't - g'mu - noise mu'P mu, as G mu = g - noise P mu
     explained = float(np.vdot(quad.g[state.active], mu))
     explained += state.noise_var * float(np.vdot(mu / state.v[:, None], mu))
-    return Evidence(quad.n, max(quad.tt - explained, 0.0), estimated, hyperprior)
+    return Evidence(quad.n, max(quad.tt - explained, 0.0), estimated, prior)
 
 
 def _posterior(
     state: State | DiagonalState,
-    quad: CenteredQuadratic,
+    quad: LazyQuadratic[Any],
     atoms: Atoms,
     offset: FloatArray,
     offset_variance: float,

@@ -18,7 +18,7 @@ from sparsebayes._samples import noise_in_units, prior_in_units, standardized
 from sparsebayes._sensing_forms import Matrix, Picks, Sensing
 from sparsebayes._settings import resolve_noise_prior, resolve_prior
 from sparsebayes._threads import one_blas_thread
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import StoredQuadratic, weighted_quadratic
 from sparsebayes.dictionaries import Operator
 from sparsebayes.dictionaries._products import SomeRows, blocks, columns_of
 from sparsebayes.dictionaries._protocol import Products
@@ -283,7 +283,7 @@ def implicitly(y: FloatArray, measured: Measured, settings: Settings, rng: Any) 
     if settings.noise_variance is not None:
         noise_var = noise_in_units(settings.noise_variance, scale, "the measurements")
     with one_blas_thread():
-        quad = DesignQuadratic(OperatorDesign(_normed(measured, rng)), t, None, False, before)
+        quad = weighted_quadratic(OperatorDesign(_normed(measured, rng)), t, None, False, before)
         hyperprior = resolve_prior(settings.prior, None, len(y), int((quad.diag > 0).sum()))
         reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
         solution = matrix_free.solve(
@@ -362,7 +362,7 @@ class _Estimated:
 
 def _sampled_spread(
     basis: Products,
-    quad: DesignQuadratic,
+    quad: StoredQuadratic,
     state: SampledState,
     scale: float,
     n_draws: int,
@@ -378,7 +378,7 @@ def _sampled_spread(
     with one_blas_thread():
         for start in range(0, n_draws, at_once):
             k = min(at_once, n_draws - start)
-            draws = posterior.draw(rng, k, quad.design.shape[0])
+            draws = posterior.draw(rng, k, quad.products.design.shape[0])
             weights = np.zeros((k, size))
             weights[:, state.active] = draws.whitened * unit
             squares += np.einsum("kj,kj->j", weights, weights)

@@ -17,11 +17,8 @@ from sparsebayes._samples import (
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes._union_search import Part, search_parts
-from sparsebayes.core.quadratic import (
-    DesignQuadratic,
-    OrthonormalQuadratic,
-    Quadratic,
-)
+from sparsebayes.core.quadratic import OrthonormalQuadratic, Quadratic
+from sparsebayes.core.stored import StoredQuadratic, weighted_quadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.union import UnionAtoms
@@ -107,8 +104,8 @@ def regress(
         dictionary = hold_widths(dictionary, found, len(shift), explained)
     atoms = dictionary.bind(X, sample_weight=weights, random_state=random_state)
 
-    def quadratic(atoms: Atoms) -> DesignQuadratic:
-        quad = DesignQuadratic(make_design(atoms, X), t, weights, fit_intercept, before)
+    def quadratic(atoms: Atoms) -> StoredQuadratic:
+        quad = weighted_quadratic(make_design(atoms, X), t, weights, fit_intercept, before)
         check_norms(quad)
         return quad
 
@@ -141,14 +138,12 @@ def regress(
         counted,
         units,
         hyperprior,
-        total=samples.total,
-        fit_intercept=fit_intercept,
-        single=single,
+        single,
     )
 
 
 def orthonormal_form(
-    quad: DesignQuadratic, columns: IndexArray | slice = slice(None)
+    quad: StoredQuadratic, columns: IndexArray | slice = slice(None)
 ) -> OrthonormalQuadratic | None:
     """Quadratic of atoms that were orthonormal before they were centered; None if that broke it.
 
@@ -157,7 +152,7 @@ def orthonormal_form(
 
     Parameters
     ----------
-    quad : DesignQuadratic
+    quad : StoredQuadratic
         The quadratic, of rows without weights.
     columns : ndarray of shape (k,) or slice, default=slice(None)
         Which of its atoms; all by default.
@@ -172,13 +167,14 @@ def orthonormal_form(
     >>> import numpy as np
     >>> from sparsebayes.design import ArrayDesign
     >>> haar, t = ArrayDesign(np.array([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5), np.ones((2, 1))
-    >>> orthonormal_form(DesignQuadratic(haar, t, center=True)).void
+    >>> orthonormal_form(weighted_quadratic(haar, t, center=True)).void
     array([ True, False])
-    >>> points = DesignQuadratic(ArrayDesign(np.eye(3)), np.ones((3, 1)), center=True)
+    >>> points = weighted_quadratic(ArrayDesign(np.eye(3)), np.ones((3, 1)), center=True)
     >>> orthonormal_form(points) is None
     True
     """
-    mean, norm = np.abs(quad.mean[columns]) * np.sqrt(quad.design.shape[0]), quad.norm[columns]
+    norm = quad.norm[columns]
+    mean = np.abs(quad.mean[columns]) * np.sqrt(quad.products.design.shape[0])
     void = norm <= _LOST * mean
     void |= norm == 0
     overlap = np.sort(mean[~void] / norm[~void])[-2:]
@@ -188,9 +184,11 @@ def orthonormal_form(
     return OrthonormalQuadratic(g, quad.tt, quad.n, quad.spread, quad.log_offset, void)
 
 
-def _orthonormal_parts(quad: DesignQuadratic, atoms: Atoms) -> list[Part]:
+def _orthonormal_parts(quad: StoredQuadratic, atoms: Atoms) -> list[Part]:
     """Parts of a union whose atoms are orthonormal, as long as there is another part."""
-    if not isinstance(atoms, UnionAtoms) or len(atoms.parts) < 2 or quad.weights is not None:
+    if not isinstance(atoms, UnionAtoms) or len(atoms.parts) < 2:
+        return []
+    if quad.products.weights is not None:
         return []
     found = [
         (columns, orthonormal_form(quad, columns))
@@ -200,14 +198,14 @@ def _orthonormal_parts(quad: DesignQuadratic, atoms: Atoms) -> list[Part]:
     return [(columns, form) for columns, form in found if form is not None]
 
 
-def _simplest(quad: DesignQuadratic, atoms: Atoms, required: bool) -> Quadratic:
+def _simplest(quad: StoredQuadratic, atoms: Atoms, required: bool) -> Quadratic:
     """The quadratic without a matrix, where the atoms allow it or else the user insists."""
-    found = orthonormal_form(quad) if atoms.orthonormal and quad.weights is None else None
+    found = orthonormal_form(quad) if atoms.orthonormal and quad.products.weights is None else None
     if found is not None or not required:
         return found or quad
     if not atoms.orthonormal:
         reason = "the atoms of this dictionary are not orthonormal on X"
-    elif quad.weights is not None:
+    elif quad.products.weights is not None:
         reason = "sample weights (or rows given twice) leave the atoms orthonormal no more"
     else:
         reason = (

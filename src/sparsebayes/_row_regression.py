@@ -29,14 +29,14 @@ from sparsebayes._samples import hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
-from sparsebayes.core.quadratic import CenteredQuadratic, DesignQuadratic
+from sparsebayes.core.quadratic import LazyQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.problem import Problem, Solution, Status, certify
-from sparsebayes.row_quadratic import RowQuadratic
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
@@ -44,6 +44,7 @@ from sparsebayes.rows.kept import kept
 from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
+from sparsebayes.rows.weighted import RowProducts, RowQuadratic, row_quadratic
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.rounds import Ended, Place, Screened, View
 
@@ -157,9 +158,7 @@ def regress_rows(
         atoms.restrict(view.atoms),
         units,
         view.problem.hyperprior,
-        total=quad.total,
-        fit_intercept=fit_intercept,
-        single=summary.n_targets == 0,
+        summary.n_targets == 0,
     )
     state = solution.state
     whole = replace(solution, state=replace(state, active=view.atoms[state.active]))
@@ -179,12 +178,12 @@ class _Fit:
     summary: Summary
     journey: Journey
     span: Span | None = None
-    _good: tuple[Solution, View, CenteredQuadratic] | None = None
+    _good: tuple[Solution, View, LazyQuadratic[Any]] | None = None
     _sample: Gathered | None = None
     _spent: int = 0  # iterations of stages that have ended
 
     @property
-    def good(self) -> tuple[Solution, View, CenteredQuadratic]:
+    def good(self) -> tuple[Solution, View, LazyQuadratic[Any]]:
         """The last good model, and what it is of."""
         assert self._good is not None
         return self._good
@@ -197,12 +196,13 @@ class _Fit:
     def is_confirmed(self) -> bool:
         """Whether sums of the active atoms are those that were found by way of a few others."""
         solution, view, quad = self.good
-        if not isinstance(quad, RowQuadratic) or quad.span is None:
+        rows = quad.products
+        if not isinstance(rows, RowProducts) or rows.span is None:
             return True
         active = np.unique(_state(solution).active)
         if not active.size or solution.status is Status.INTERRUPTED:
             return True
-        true = self.quadratic(quad.rows, view.atoms[active], np.arange(active.size), direct=True)
+        true = self.quadratic(rows.rows, view.atoms[active], np.arange(active.size), direct=True)
         G, few = quad.gram(active).G, true.gram(np.arange(active.size))
         wrong = np.abs(quad.norm[active] / true.norm - 1.0).max()
         wrong = max(wrong, np.abs(G - few.G).max(), np.abs(quad.g[active] - few.g).max())
@@ -249,7 +249,7 @@ class _Fit:
     ) -> RowQuadratic:
         """The quadratic of some atoms on some rows; ``direct``: by way of no others."""
         span = None if self.span is None or direct else self.span.restrict(indices)
-        quad = RowQuadratic(
+        quad = row_quadratic(
             rows,
             self.atoms.restrict(indices) if indices.size < self.atoms.size else self.atoms,
             self.center,
@@ -261,7 +261,7 @@ class _Fit:
         check_norms(quad)
         return quad
 
-    def view(self, quad: CenteredQuadratic, indices: IndexArray, count: int | None = None) -> View:
+    def view(self, quad: LazyQuadratic[Any], indices: IndexArray, count: int | None = None) -> View:
         """The problem of some atoms."""
         known = int(np.count_nonzero(quad.diag)) if count is None else count
         problem = Problem(quad, self.hyperprior(known), self.units.noise_var)
@@ -336,7 +336,7 @@ class _Fit:
         X, t, weights = gather(self._chosen(fraction))
         atoms = self.atoms.restrict(indices)
         design = make_design(atoms, X, self.journey.budget.memory)
-        quad = DesignQuadratic(design, t, weights, self.center, self.units.before)
+        quad = weighted_quadratic(design, t, weights, self.center, self.units.before)
         view = self.view(quad, indices)
         solution = solve(view.problem, None)
         self._good = solution, view, quad

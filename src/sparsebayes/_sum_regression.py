@@ -21,7 +21,7 @@ from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.sufficient import SufficientQuadratic, SufficientStatistics
+from sparsebayes.rows.sufficient import SufficientStatistics, sufficient_quadratic
 
 FloatArray = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def regress_sums(
     shift, scale, constant = unit_of_range(targets.low, targets.high, targets.mean, fit_intercept)
     units = in_units(shift, scale, bool(constant.all()), noise_variance, noise_prior)
     with one_blas_thread():
-        quad = SufficientQuadratic(
+        quad = sufficient_quadratic(
             statistics,
             units.shift,
             units.scale,
@@ -87,9 +87,7 @@ def regress_sums(
         atoms,
         units,
         hyperprior,
-        total=total,
-        fit_intercept=fit_intercept,
-        single=statistics.single,
+        statistics.single,
     )
 
 

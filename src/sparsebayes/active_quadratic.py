@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
+from sparsebayes.core.intercepts import Intercepts
+from sparsebayes.latent_quadratic import ColumnMoments, LatentColumns
 from sparsebayes.mode_search import Normal, Place
 
 FloatArray = NDArray[np.float64]

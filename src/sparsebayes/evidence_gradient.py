@@ -8,7 +8,7 @@ differentiated. The derivative in the parameters of the atoms is `Tunable.pullba
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import StoredQuadratic
 from sparsebayes.engine import State, per_column
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
@@ -26,13 +26,13 @@ __all__ = ["gaussian_gradient", "latent_gradient", "latent_profile_gradient"]
 
 
 def gaussian_gradient(
-    quad: DesignQuadratic, state: State, hyperprior: Hyperprior, t: FloatArray
+    quad: StoredQuadratic, state: State, hyperprior: Hyperprior, t: FloatArray
 ) -> FloatArray:
     """Derivative of the objective of Gaussian noise in the active atoms.
 
     Parameters
     ----------
-    quad : DesignQuadratic
+    quad : StoredQuadratic
         Atoms at the data; only the active ones are evaluated.
     state : State
         Active atoms, their variances, noise and posterior, any point of a fit.
@@ -52,14 +52,15 @@ def gaussian_gradient(
     >>> from sparsebayes.design import ArrayDesign
     >>> from sparsebayes.engine import refresh
     >>> from sparsebayes.hyperpriors import Flat
+    >>> from sparsebayes.core.stored import weighted_quadratic
     >>> t = np.array([[1.0], [3.0]])
-    >>> quad = DesignQuadratic(ArrayDesign(np.array([[1.0], [1.0]])), t)
+    >>> quad = weighted_quadratic(ArrayDesign(np.array([[1.0], [1.0]])), t)
     >>> state = refresh(quad, Flat(), np.array([0]), np.array([2.0]), noise_var=1.0)
     >>> gaussian_gradient(quad, state, Flat(), t).round(3)
     array([[-0.778],
            [ 1.889]])
     """
-    atoms = quad.unit_atoms(state.active)  # (m, N)
+    atoms = quad.products.unit_atoms(state.active, quad.unit)  # (m, N)
     mu, n_targets = state.mu, t.shape[1]
     residual = t - quad.offset - atoms.T @ mu
     # 2001 eqs. 36 to 38, for atoms that are centered and of unit norm.
@@ -68,8 +69,8 @@ def gaussian_gradient(
     D += 2.0 * hyperprior.log_derivatives(state.v, state.noise_var).u * atoms.T
     # In raw values the centering drops out: what is weighted sums to zero already.
     D *= inverse_norm(quad.norm[state.active])
-    if quad.weights is not None:
-        D *= quad.weights[:, None]
+    if quad.products.weights is not None:
+        D *= quad.products.weights[:, None]
     return np.asarray(D)
 
 

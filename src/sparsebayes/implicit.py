@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import StoredQuadratic
 from sparsebayes.design import ArrayDesign, Design
 from sparsebayes.operator_design import OperatorDesign
 
@@ -59,12 +59,12 @@ class _Unit:
         return self.matrix.analyze(rows) * self.inverse_norm
 
 
-def matrix_of(quad: DesignQuadratic) -> tuple[Matrix, Matrix]:
+def matrix_of(quad: StoredQuadratic) -> tuple[Matrix, Matrix]:
     """Products with the atoms of a quadratic: as given, and at unit norm.
 
     Parameters
     ----------
-    quad : DesignQuadratic
+    quad : StoredQuadratic
         Without weights of rows and without an intercept.
 
     Returns
@@ -72,7 +72,7 @@ def matrix_of(quad: DesignQuadratic) -> tuple[Matrix, Matrix]:
     given, unit : Matrix
         Pairs of adjoint products.
     """
-    design: Design = quad.design
+    design: Design = quad.products.design
     given: Matrix
     if isinstance(design, OperatorDesign):
         given = design.products
@@ -80,9 +80,7 @@ def matrix_of(quad: DesignQuadratic) -> tuple[Matrix, Matrix]:
         given = _Stored(design)
     else:
         raise TypeError(f"no products with single vectors are known of a {type(design).__name__}.")
-    void = quad.norm == 0
-    inverse = np.where(void, 0.0, 1.0 / np.where(void, 1.0, quad.norm))
-    return given, _Unit(given, inverse)
+    return given, _Unit(given, quad.unit)
 
 
 @dataclass(frozen=True)
@@ -142,8 +140,8 @@ class Implicit:
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsebayes.core.quadratic import DesignQuadratic
-    >>> quad = DesignQuadratic(ArrayDesign(np.eye(2)), np.array([[3.0], [0.1]]))
+    >>> from sparsebayes.core.stored import StoredQuadratic
+    >>> quad = weighted_quadratic(ArrayDesign(np.eye(2)), np.array([[3.0], [0.1]]))
     >>> posterior = Implicit(matrix_of(quad)[1], 2, np.array([0]), np.array([8.0]), 1.0)
     >>> z, _ = posterior.mean(quad.g[:, 0])
     >>> np.sqrt(posterior.v) * z

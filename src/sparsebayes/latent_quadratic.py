@@ -6,12 +6,12 @@ flat prior are projected out: ``c_i(x) = phi_a(x) e_k - mu_i``, ``mu_i = C^+ sum
 ``C = sum_n B_n``; C is singular where the likelihood does not change with a shift of all latents.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
 from sparsebayes.core.quadratic import COLLINEAR, ColumnCache, Gram, LeastSquares, Root, members
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
@@ -21,116 +21,15 @@ IndexArray = NDArray[np.intp]
 
 __all__ = [
     "ColumnMoments",
-    "Intercepts",
     "LatentColumns",
     "LatentQuadratic",
     "weighted_gram",
 ]
 
 _CHUNK_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
-_INVARIANT = 1e-12  # row sums of C, relative to its largest entry, that are rounding
-_NO_CURVATURE = 1e-300
 _CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
 _SMALLEST, _LARGEST = 1e-280, 1e280  # squared norms that float64 can compute with
 _ROUNDING = 1e-13  # and below this one it is nothing but rounding
-
-
-class Intercepts:
-    """What projecting out the intercepts needs: C, its pseudo-inverse and its determinant.
-
-    Parameters
-    ----------
-    curvature : ndarray of shape (N, K, K)
-        Curvature of the likelihood at each sample.
-    center : bool
-        Whether there are intercepts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Intercepts(np.full((4, 1, 1), 0.25), center=True).covariance
-    array([[1.]])
-    """
-
-    def __init__(self, curvature: FloatArray, center: bool) -> None:
-        self.C: FloatArray = curvature.sum(axis=0)  # (K, K)
-        self.root: FloatArray = np.zeros_like(self.C)  # root @ root.T is the covariance
-        self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
-        if center and len(self.C) > 1:
-            self._invert()
-        elif center and self.C[0, 0] > _NO_CURVATURE:
-            self.root[0, 0] = 1.0 / math.sqrt(self.C[0, 0])
-            self.log_volume = 0.5 * math.log(2 * math.pi / self.C[0, 0])
-        self.covariance: FloatArray = self.root @ self.root.T
-
-    @property
-    def saturated(self) -> bool:
-        """Whether an intercept has no curvature left, so that its covariance says nothing."""
-        return not bool((self.C.diagonal() > _NO_CURVATURE).all())
-
-    def trusted_root(self, totals: FloatArray | None) -> FloatArray:
-        """Root of the covariance, without the variance that no posterior of the intercepts has.
-
-        Under the exact posterior the expected number of rows of a class is the weight n of that
-        class, as an intercept's score is zero on average. Averaged over a Gaussian around the
-        mode it is about n exp(variance / 2), and the variance grows as 1 / n: where n is below
-        one, the lighter a class is the more probable it would become. Excess is trusted up to a
-        factor of 1 / (1 - n), which sets no limit from a whole row on.
-
-        Parameters
-        ----------
-        totals : ndarray or None
-            Weight of each class (two or K of them) or of all events; None where it is not known.
-
-        Returns
-        -------
-        ndarray of shape (K, K)
-            ``root`` itself where no total is below one.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> light = Intercepts(np.full((10, 1, 1), 0.001), center=True)
-        >>> float(light.covariance[0, 0]), light.trusted_root(np.array([0.01, 9.0])).round(2)
-        (100.0, array([[0.14]]))
-        """
-        root, K = self.root, len(self.root)
-        if totals is None:
-            return root
-        for k in np.flatnonzero((totals > 0) & (totals < 1)):
-            contrast = np.ones(1)
-            if K > 1:  # a class against the others, each as far as it has weight
-                contrast = -totals / (totals.sum() - totals[k])
-                contrast[k] = 1.0
-            spread = contrast @ root
-            variance, most = float(spread @ spread), -2.0 * math.log1p(-float(totals[k]))
-            if variance > most:
-                less = (1.0 - math.sqrt(most / variance)) / variance
-                root = root - less * np.outer(root @ spread, spread)
-        return root
-
-    def _invert(self) -> None:
-        K, own = len(self.C), self.C.diagonal()
-        firm = np.flatnonzero(own > _NO_CURVATURE)
-        if firm.size == 0:
-            return
-        # Where a shift of all latents changes nothing, that of the firmest class is held at zero.
-        invariant = bool((np.abs(self.C.sum(axis=1)) <= _INVARIANT * own.max()).all())
-        if invariant:
-            firm = firm[firm != np.argmax(own)]
-        # Classes that are separated from the others have curvatures smaller by any factor.
-        scale = 1.0 / np.sqrt(own[firm])
-        correlation = scale[:, None] * self.C[firm[:, None], firm] * scale
-        values, vectors = np.linalg.eigh(correlation)
-        kept = values > _ROUNDING
-        half = vectors[:, kept] / np.sqrt(values[kept])
-        self.root[firm, : half.shape[1]] = scale[:, None] * half
-        self.log_volume = 0.5 * float(np.log(2 * np.pi / values[kept]).sum())
-        self.log_volume += float(np.log(scale).sum())
-        if invariant:
-            # ... and then their mean: the determinant over the rest is K times that of the others.
-            self.root -= self.root.mean(axis=0)
-            self.log_volume -= 0.5 * float(np.log(K))
 
 
 class ColumnMoments(NamedTuple):
@@ -401,7 +300,7 @@ def _moments(
     if center:
         total = C[one, two]
         first = design.correlate(rows).T
-        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), _NO_CURVATURE)
+        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), NO_CURVATURE)
         plain = second.copy()
         second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * total[needed])
         first -= mean[:, None] * total

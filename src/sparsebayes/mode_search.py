@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.roots import root_of
 from sparsebayes.engine import Breakdown, triangle
-from sparsebayes.latent_quadratic import Intercepts
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.active_quadratic import log_offset_at, total_pull
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms, Linear
 from sparsebayes.engine import Breakdown
 from sparsebayes.laplace import SOME_ROWS, Latent
-from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
+from sparsebayes.latent_quadratic import ColumnMoments, LatentColumns
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.mode_search import Normal
 from sparsebayes.row_correction import Correction

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.active_quadratic import log_offset_at, total_pull
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.quadratic import ROOTED, SUMMED, Root
 from sparsebayes.core.roots import rooted
-from sparsebayes.latent_quadratic import ColumnMoments, Intercepts, LatentColumns
+from sparsebayes.latent_quadratic import ColumnMoments, LatentColumns
 from sparsebayes.mode_search import Normal
 from sparsebayes.rows.latent import Functions, LookSums
 

@@ -7,31 +7,34 @@ of it, for atoms of unit norm; no Phi, no t, no link.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf, dormqr
 
-from sparsebayes.design import Design, Moments
-from sparsebayes.low_rank import LowRankDesign
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+P = TypeVar("P", bound="Products")
 
 __all__ = [
     "COLLINEAR",
     "EPS",
     "ROOTED",
     "SUMMED",
-    "CenteredQuadratic",
+    "TOLD",
     "ColumnCache",
-    "DesignQuadratic",
+    "Columns",
+    "Facts",
     "Gram",
     "Later",
+    "LazyQuadratic",
     "LeastSquares",
     "OrthonormalQuadratic",
+    "Products",
     "Quadratic",
     "Root",
     "Targets",
@@ -52,13 +55,12 @@ SUMMED = 1e-11
 EPS = float(np.finfo(float).eps)
 """Rounding of float64."""
 
-# As `ROOTED`, for columns known to the last bit: S is the square of what is left of a column,
-# of an error of about eps, so that three digits of it are known where S is this small.
-_TOLD = 1e-24
+TOLD = 1e-24
+"""As `ROOTED`, for columns known to the last bit: S is the square of what is left of a column,
+of an error of about eps, so that three digits of it are known where S is this small."""
 
 _ROOTED_WORK = 4e10  # N m^2 up to which the root of m atoms takes a few seconds,
 _FEW_ROOTED = 256  # and atoms of any number of rows
-_CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
 _SPARE_CELLS = 2**24  # entries of columns that are made room for in advance: 128 megabytes
 _RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
 
@@ -176,7 +178,7 @@ class Root(NamedTuple):
     @property
     def least(self) -> float:
         """Fraction of diag(G) below which S is rounding."""
-        return ROOTED if self.error > EPS else _TOLD
+        return ROOTED if self.error > EPS else TOLD
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return some columns, shape (q, k)."""
@@ -213,14 +215,7 @@ def most_rooted(n: int) -> int:
 class Later:
     """The root of some atoms, made when it is asked for first and then kept.
 
-    Parameters
-    ----------
-    make : callable
-        Makes the root of the atoms at given positions.
-    indices : ndarray of shape (m,)
-        Which atoms.
-    most : int
-        Atoms beyond which a root is not worth its cost, and each smaller model makes its own.
+    Of more than ``most`` atoms it is not worth its cost, and each smaller model makes its own.
     """
 
     def __init__(self, make: Callable[[IndexArray], Root], indices: IndexArray, most: int) -> None:
@@ -234,18 +229,7 @@ class Later:
         return self._made
 
     def some(self, own: IndexArray) -> "Later":
-        """The root of some of these atoms.
-
-        Parameters
-        ----------
-        own : ndarray of shape (k,)
-            Which of them.
-
-        Returns
-        -------
-        Later
-            Taken from this root, where that is worth its cost.
-        """
+        """The root of some of these atoms: taken from this one, where that is worth its cost."""
         few = self._indices[own]
         if self._indices.size > self._most:
             return Later(self._make, few, self._most)
@@ -260,16 +244,7 @@ class Later:
 
 @dataclass(frozen=True)
 class Gram:
-    """A quadratic held as a dense matrix: for few atoms, or as mergeable statistics.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Phi, t = np.eye(3)[:, :2], np.array([1.0, 2.0, 3.0])
-    >>> gram = Gram(Phi.T @ Phi, Phi.T @ t[:, None], tt=t @ t, n=3.0, spread=0.7)
-    >>> gram.size, gram.gram(np.array([1])).g
-    (2, array([[2.]]))
-    """
+    """A quadratic held as a dense matrix, of few atoms."""
 
     G: FloatArray  # (M, M)
     g: FloatArray  # (M, T)
@@ -325,32 +300,7 @@ class OrthonormalQuadratic:
     """The quadratic of orthonormal atoms: G is the identity and is never formed.
 
     Any solver takes it; `solvers.orthonormal` needs nothing but ``g``, so that a million atoms are
-    few. With atoms Phi, here of unit norm and orthogonal, ``g`` is what an orthonormal transform
-    makes of the targets.
-
-    Parameters
-    ----------
-    g : ndarray of shape (M, T)
-        Phi't.
-    tt : float
-        Sum of squared targets, over all targets.
-    n : float
-        Residual degrees of freedom of an empty model: number of samples, less one if centered.
-    spread : float
-        Variance of the targets about their means, summed over targets.
-    log_offset : float, default=0.0
-        Log evidence that depends on no parameter.
-    void : ndarray of bool of shape (M,) or None, default=None
-        Atoms that are none: of norm zero once they are centered. Their ``g`` must be zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> g = np.array([[3.0], [0.1]])
-    >>> quad = OrthonormalQuadratic(g, tt=10.0, n=4.0, spread=2.5)
-    >>> quad.size, quad.gram(np.array([0, 1])).G
-    (2, array([[1., 0.],
-           [0., 1.]]))
+    few. With orthogonal atoms of unit norm, ``g`` is what a transform makes of the targets.
     """
 
     g: FloatArray  # (M, T)
@@ -358,7 +308,7 @@ class OrthonormalQuadratic:
     n: float
     spread: float
     log_offset: float = 0.0
-    void: NDArray[np.bool_] | None = None
+    void: NDArray[np.bool_] | None = None  # atoms of norm zero once centered; their g is zero
     group: int = field(default=1, init=False)
     collinear: float = field(default=COLLINEAR, init=False)
 
@@ -399,259 +349,181 @@ def members(indices: IndexArray, group: int) -> IndexArray:
     return np.asarray((indices[:, None] * group + np.arange(group)).ravel())
 
 
-class CenteredQuadratic:
-    """What quadratics of Gaussian noise have in common, wherever their sums come from.
+class Facts(NamedTuple):
+    """Numbers that every quadratic has, as `Quadratic` explains them."""
 
-    Atoms are centered (if there is an intercept) and brought to unit norm here, so nothing
-    downstream knows an atom's own scale. Columns of G are kept once computed: they are what a
-    screen costs.
-
-    Parameters
-    ----------
-    moments : Moments
-        Means and norms of the atoms.
-    targets : Targets
-        Sums over the targets.
-    center : bool
-        Whether an intercept with a flat prior is integrated out.
-    noise_prior : InverseGamma, LogGamma or None
-        Prior of the noise variance: observations made before, which count with the targets.
-    """
-
-    group = 1
-    collinear = COLLINEAR
-    g: FloatArray  # (M, T)
-
-    def __init__(
-        self, moments: Moments, targets: "Targets", center: bool, noise_prior: NoisePrior | None
-    ) -> None:
-        self.mean, self.norm = moments.mean, moments.norm
-        void = self.norm == 0
-        with np.errstate(over="ignore"):  # of a subnormal norm, which is refused where it matters
-            self._inverse_norm = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
-        self.diag = np.where(void, 0.0, 1.0)
-        total, n_targets = targets.total, len(targets.mean)
-        self.offset = targets.mean if center else np.zeros(n_targets)
-        self.tt = targets.squares
-        drift = 0.0 if center else total * float(targets.mean @ targets.mean)
-        self.spread = max(self.tt - drift, 0.0) / total
-        self.total = total
-        self.n = total - 1.0 if center else total
-        # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
-        self.log_offset = -0.5 * n_targets * float(np.log(total)) if center else 0.0
-        self.before = 0.0  # of tt, what no row has
-        if noise_prior is not None:
-            before = noise_prior.observations(n_targets)
-            self.n += before.n
-            self.tt += before.tt
-            self.before = before.tt
-            self.log_offset += before.log_offset
-        self.cache = ColumnCache(len(self.norm))
-        self._recent = RecentBlock(len(self.norm))
-
-    @property
-    def size(self) -> int:
-        """Number of atoms M."""
-        return len(self.norm)
-
-    @property
-    def blocks(self) -> FloatArray:
-        """Diagonal of G, as blocks of one."""
-        return self.diag[:, None, None]
-
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Return columns of G as rows, shape (k, M), computing only those not seen before."""
-        return self.cache.columns(indices, self._compute)
-
-    def gram(self, indices: IndexArray) -> Gram:
-        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
-        G, new = self.cache.block(indices)
-        if new.size == indices.size:
-            G = self._recent.block(indices, self._block)
-        elif new.size:
-            G[new[:, None], new] = self._recent.block(indices[new], self._block)
-        G.flat[:: indices.size + 1] = self.diag[indices]
-        known = self.tt, self.n, self.spread, self.log_offset
-        return Gram(G, self.g[indices], *known, later=self._later(indices))
-
-    def least_squares(self) -> LeastSquares | None:
-        """What this is the square of, where that is known."""
-        return None
-
-    def _later(self, indices: IndexArray) -> Later | None:
-        """The root of some atoms, where it can be made."""
-        return None
-
-    def _compute(self, fresh: IndexArray) -> FloatArray:
-        """Columns of G as rows."""
-        raise NotImplementedError
-
-    def _block(self, indices: IndexArray) -> FloatArray:
-        """G of some atoms alone."""
-        raise NotImplementedError
+    tt: float
+    n: float
+    spread: float
+    log_offset: float
 
 
 class Targets(NamedTuple):
-    """Sums over targets, weights included."""
+    """Sums over targets with Gaussian noise, weights included."""
 
     total: float  # of weights
     mean: FloatArray  # (T,)
     squares: float  # about the mean if there is an intercept, over all targets
 
+    def offset(self, center: bool) -> FloatArray:
+        """Intercepts where all weights are zero, (T,)."""
+        return self.mean if center else np.zeros(len(self.mean))
 
-class DesignQuadratic(CenteredQuadratic):
-    """The quadratic of Gaussian noise, or of any weighted least squares, on a design.
+    def rest(self, prior: NoisePrior | None) -> float:
+        """Squares that no row has: those of observations made before."""
+        return 0.0 if prior is None else prior.observations(len(self.mean)).tt
 
-    Parameters
-    ----------
-    design : Design
-        Atoms evaluated at the data.
-    t : ndarray of shape (N, T)
-        Targets.
-    weights : ndarray of shape (N,) or None
-        Weight of each row; a weight of two equals a row given twice.
-    center : bool
-        Whether an intercept with a flat prior is integrated out.
-    noise_prior : InverseGamma, LogGamma or None
-        Prior of the noise variance: observations made before, which count with the targets.
+    def facts(self, center: bool, prior: NoisePrior | None) -> Facts:
+        """What a quadratic says of them; a prior of the noise is observations made before."""
+        total, n_targets = self.total, len(self.mean)
+        drift = 0.0 if center else total * float(self.mean @ self.mean)
+        spread = max(self.squares - drift, 0.0) / total
+        # Integrating exp(-N (c - mean)^2 / (2 noise)) over the intercept c leaves N^(-1/2).
+        log_offset = -0.5 * n_targets * float(np.log(total)) if center else 0.0
+        found = Facts(self.squares, total - 1.0 if center else total, spread, log_offset)
+        if prior is None:
+            return found
+        before = prior.observations(n_targets)  # count with the targets
+        return found._replace(
+            tt=found.tt + before.tt,
+            n=found.n + before.n,
+            log_offset=found.log_offset + before.log_offset,
+        )
+
+
+class Columns(NamedTuple):
+    """What is known of all columns: an atom in one of K latent functions, numbered ``a K + k``."""
+
+    mean: FloatArray  # (M,) of atoms; zero if there is no intercept
+    norm: FloatArray  # (M K,) once intercepts are projected out
+    drawn: FloatArray  # (M K, T) products with targets
+    offset: FloatArray  # (T,) or (K,) intercepts where all weights are zero
+    tilt: FloatArray | None = None  # (M, K, K) what else the intercepts take off each column
+    squares: FloatArray | None = None  # (M, K, K) where the columns of an atom share its variance
+
+
+class Products(Protocol):
+    """Products of columns with each other, summed over rows wherever these are kept.
+
+    Intercepts are projected out here; ``unit``, (M K,), brings columns to unit norm.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        t: FloatArray,
-        weights: FloatArray | None = None,
-        center: bool = False,
-        noise_prior: NoisePrior | None = None,
-    ) -> None:
-        self.design = design
-        self.weights = weights
-        self._coordinates: Root | None = None
-        total = float(design.shape[0] if weights is None else weights.sum())
-        weighted = t if weights is None else t * weights[:, None]
-        average = weighted.sum(axis=0) / total
-        residual = t - average if center else t
-        weighted = residual if weights is None else residual * weights[:, None]
-        self.t = residual if weights is None else residual * np.sqrt(weights)[:, None]
-        squares = float(np.einsum("ij,ij->", weighted, residual))
-        moments = design.moments(weights, center)
-        super().__init__(moments, Targets(total, average, squares), center, noise_prior)
-        products = design.correlate(np.ascontiguousarray(weighted.T))
-        products -= weighted.sum(axis=0)[:, None] * self.mean
-        self.g = np.ascontiguousarray((products * self._inverse_norm).T)
-
-    def unit_atoms(self, indices: IndexArray) -> FloatArray:
-        """Centered atoms of unit norm as rows, shape (k, N)."""
-        atoms = self.design.columns(indices)
-        if self.mean.any():
-            atoms -= self.mean[indices, None]
-        atoms *= self._inverse_norm[indices, None]
-        return atoms
-
-    def least_squares(self) -> LeastSquares:
-        """Atoms and targets at the rows, or in the few coordinates that the rows have."""
-        if not isinstance(self.design, LowRankDesign):
-            return AtRows(self)  # not kept: a cycle of references would hold the design
-        if self._coordinates is None:
-            self._coordinates = _of_coordinates(self, self.design)
-        return self._coordinates
-
-    def _later(self, indices: IndexArray) -> Later:
-        return Later(self._root, indices, most_rooted(self.design.shape[0]))
-
-    def _root(self, indices: IndexArray) -> Root:
-        rows = self.least_squares()
-        D = rows.columns(indices)
-        return reduced(Root(D, rows.t, rows.rest, rows.error))
-
-    def _compute(self, fresh: IndexArray) -> FloatArray:
-        atoms = self.unit_atoms(fresh)
-        if self.weights is not None:
-            atoms *= self.weights
-        # Phi' W (phi_j - mean_j) needs no centering of Phi: the weighted sum of the row is zero.
-        rows = self.design.correlate(atoms)
-        # ... but for the rounding of that sum, which a large mean would magnify.
-        rows -= atoms.sum(axis=1)[:, None] * self.mean
-        rows *= self._inverse_norm
-        rows[np.arange(fresh.size), fresh] = self.diag[fresh]
-        return rows
-
-    def _block(self, indices: IndexArray) -> FloatArray:
-        step = max(1, _CHUNK_CELLS // self.design.shape[0])
-        if indices.size <= step or 2 * indices.size < self.size:
-            atoms = self.unit_atoms(indices)
-            weighted = atoms if self.weights is None else atoms * self.weights
-            return np.asarray(weighted @ atoms.T)
-        # Most atoms of few, at many rows: whole columns of G cost no more, and need not be held.
-        G = np.empty((indices.size, indices.size))
-        for start in range(0, indices.size, step):
-            part = slice(start, start + step)
-            G[part] = self._compute(indices[part])[:, indices]
-        return 0.5 * (G + G.T)
-
-
-@dataclass(frozen=True)
-class AtRows:
-    """Least squares of a design: columns are atoms at all rows, times roots of weights."""
-
-    quad: DesignQuadratic
-    error = EPS
-    least = _TOLD
+    @property
+    def keep(self) -> bool:
+        """Whether columns of G are worth keeping."""
+        ...
 
     @property
-    def t(self) -> FloatArray:
-        """Targets, (N, T)."""
-        return self.quad.t
+    def collinear(self) -> float:
+        """As of a quadratic; below `COLLINEAR` every block has its root."""
+        ...
+
+    def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some columns with all, shape (k, M K); those with themselves may be off."""
+        ...
+
+    def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some columns with each other, shape (k, k)."""
+        ...
+
+    def least_squares(self, unit: FloatArray) -> "LeastSquares | None":
+        """What all of them are the squares of, where that is known."""
+        ...
+
+    def root(self, some: IndexArray, unit: FloatArray) -> "Root | Later | None":
+        """The same of some columns: as a matrix, or to be made when it is asked for."""
+        ...
+
+
+class LazyQuadratic(Generic[P]):
+    """A quadratic of columns of unit norm: columns of G are made when asked for, and then kept."""
+
+    def __init__(self, products: P, columns: Columns, facts: Facts, intercepts: Intercepts) -> None:
+        self.products, self.intercepts = products, intercepts
+        self.tt, self.n, self.spread, self.log_offset = facts
+        self.mean, self.norm, drawn, self.offset, tilt, squares = columns
+        M, K = len(self.mean), len(intercepts.C)
+        self.K = K
+        self.group = 1 if squares is None else K
+        self.tilt = np.zeros((M, K, K)) if tilt is None else tilt
+        self.collinear = products.collinear
+        void = self.norm == 0
+        with np.errstate(over="ignore"):  # of a subnormal norm, which is refused where it matters
+            self.unit = np.where(void, 0.0, 1.0 / np.where(void, 1.0, self.norm))
+        self.diag = np.where(void, 0.0, 1.0)
+        self.blocks = self.diag[:, None, None]
+        if squares is not None:
+            self.blocks = squares * (self.unit[::K] ** 2)[:, None, None]
+            self.diag = np.ascontiguousarray(self.blocks.diagonal(axis1=1, axis2=2)).ravel()
+        self.g = np.ascontiguousarray(drawn * self.unit[:, None])
+        self.cache = ColumnCache(len(self.norm))
+        self._recent = RecentBlock(len(self.norm))
 
     @property
-    def rest(self) -> float:
-        """Squares of targets that no column reaches: those of a prior of the noise."""
-        return self.quad.before
+    def size(self) -> int:
+        """Number of atoms as a solver counts them: M K columns, or M where variances are shared."""
+        return len(self.norm) // self.group
 
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Return some columns, shape (N, k)."""
-        quad = self.quad
-        atoms = quad.unit_atoms(indices)
-        weights = quad.weights
-        if quad.mean.any():  # the rounding of a mean that is large beside what varies about it
-            shares = np.full(atoms.shape[1], 1.0) if weights is None else weights
-            atoms -= (atoms @ (shares / quad.total))[:, None]
-        if weights is not None:
-            atoms *= np.sqrt(weights)
-        return np.asarray(atoms.T)
+    def members(self, indices: IndexArray) -> IndexArray:
+        """Columns of atoms as a solver counts them."""
+        return members(indices, self.group)
 
-    def along(self, rows: FloatArray) -> FloatArray:
-        """Products of rows, shape (k, N), with all columns, shape (k, M)."""
-        quad = self.quad
-        rows = rows if quad.weights is None else rows * np.sqrt(quad.weights)
-        found = quad.design.correlate(np.ascontiguousarray(rows))
-        if quad.mean.any():
-            found -= rows.sum(axis=1)[:, None] * quad.mean
-        found *= quad._inverse_norm
+    def atom(self, columns: IndexArray) -> IndexArray:
+        """Atoms of columns."""
+        return np.asarray(columns // self.K)
+
+    def latent(self, columns: IndexArray) -> IndexArray:
+        """Latent functions of columns."""
+        return np.asarray(columns % self.K)
+
+    def centers(self, columns: IndexArray) -> FloatArray:
+        """What intercepts take off columns, in each latent function: shape (k, K)."""
+        a, k = self.atom(columns), self.latent(columns)
+        found = self.tilt[a, k].copy()
+        found[np.arange(columns.size), k] += self.mean[a]
         return found
 
+    def columns(self, indices: IndexArray) -> FloatArray:
+        """Return columns of G as rows, shape (k, M K), computing only those not seen before."""
+        some = self.members(indices)
+        return self.cache.columns(some, self._made) if self.products.keep else self._made(some)
 
-def _of_coordinates(quad: DesignQuadratic, design: LowRankDesign) -> Root:
-    """Least squares of a design whose rows have few coordinates."""
-    A = design.A.T
-    ones = np.ones(len(A)) if quad.weights is None else quad.weights
-    if quad.mean.any():
-        A = A - (ones @ A) / quad.total
-    basis, R = np.linalg.qr(A * np.sqrt(ones)[:, None])
-    t = basis.T @ quad.t
-    left = quad.t - basis @ t
-    rest = quad.before + float(np.vdot(left, left))
-    return Root((R @ design.B) * quad._inverse_norm, t, rest, EPS)
+    def keep(self, some: IndexArray, make: Callable[[IndexArray], FloatArray]) -> None:
+        """Keep columns of G that were found on the way."""
+        if some.size:
+            self.cache.columns(some, lambda fresh: self._own(make(fresh), fresh))
+
+    def _made(self, some: IndexArray) -> FloatArray:
+        return self._own(self.products.columns(some, self.unit), some)
+
+    def _own(self, rows: FloatArray, some: IndexArray) -> FloatArray:
+        rows[np.arange(some.size), some] = self.diag[some]
+        return rows
+
+    def gram(self, indices: IndexArray) -> Gram:
+        """Return the quadratic of some atoms alone; whole columns of G are used where kept."""
+        some = self.members(indices)
+        G, new = self.cache.block(some)
+        if new.size == some.size:
+            G = self._recent.block(some, self._block)
+        elif new.size:
+            G[new[:, None], new] = self._recent.block(some[new], self._block)
+        G.flat[:: some.size + 1] = self.diag[some]
+        found = self.products.root(some, self.unit)
+        root, later = (None, found) if isinstance(found, Later) else (found, None)
+        known = self.tt, self.n, self.spread, self.log_offset, self.group
+        return Gram(G, self.g[some], *known, root, later)
+
+    def _block(self, some: IndexArray) -> FloatArray:
+        return self.products.block(some, self.unit)
+
+    def least_squares(self) -> LeastSquares | None:
+        """What this is the square of, where that is known."""
+        return self.products.least_squares(self.unit)
 
 
 class RecentBlock:
-    """The block of G asked for last: of many atoms that competed, those that are left come next.
-
-    Parameters
-    ----------
-    size : int
-        Number of atoms M.
-    """
+    """The block of G asked for last: of many atoms that competed, those that are left come next."""
 
     def __init__(self, size: int) -> None:
         self._place = np.full(size, -1, dtype=np.intp)
@@ -672,13 +544,7 @@ class RecentBlock:
 
 
 class ColumnCache:
-    """Columns of G, kept once computed: they are what a screen costs.
-
-    Parameters
-    ----------
-    size : int
-        Number of atoms M.
-    """
+    """Columns of G, kept once computed: they are what a screen costs."""
 
     def __init__(self, size: int) -> None:
         self.size = size

@@ -27,7 +27,7 @@ from sparsebayes.rows.blocks import Rows, weighted_rows
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.local import LocalRows, cores
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.sufficient import Sufficient, SufficientStatistics
+from sparsebayes.rows.sufficient import Sufficient, SufficientStatistics
 
 P = ParamSpec("P")
 R = TypeVar("R")

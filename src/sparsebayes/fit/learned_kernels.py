@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import fsolve
 
 from sparsebayes._samples import copies
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import StoredQuadratic
 from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
 from sparsebayes.evidence_gradient import gaussian_gradient, latent_profile_gradient
@@ -275,7 +275,7 @@ def _same(atoms: Any, theta: FloatArray) -> bool:
 class GaussianFit(NamedTuple):
     """A fit of all atoms, and the quadratic that it is of."""
 
-    quad: DesignQuadratic
+    quad: StoredQuadratic
     solution: Solution
 
 
@@ -286,7 +286,7 @@ class GaussianModel(NamedTuple):
     t: FloatArray  # (N, T)
     hyperprior: Hyperprior
     noise_var: float | None
-    quadratic: Callable[[Any], DesignQuadratic]
+    quadratic: Callable[[Any], StoredQuadratic]
     solve: Callable[[Problem, Start | None], Solution]
 
     def fit(self, atoms: Any, start: Start | None) -> GaussianFit:
@@ -294,15 +294,15 @@ class GaussianModel(NamedTuple):
         quad = self.quadratic(atoms)
         return GaussianFit(quad, self.solve(self.problem(quad), start))
 
-    def problem(self, quad: DesignQuadratic) -> Problem:
+    def problem(self, quad: StoredQuadratic) -> Problem:
         """The problem of a quadratic."""
-        return Problem(quad, self.hyperprior, self.noise_var, copies(quad.weights))
+        return Problem(quad, self.hyperprior, self.noise_var, copies(quad.products.weights))
 
     def gradient(self, atoms: Any, fit: GaussianFit) -> FloatArray:
         """Derivative of the objective in the log widths."""
         return self.slope(atoms.restrict(_state(fit).active), fit.quad, _state(fit))
 
-    def slope(self, active: Any, quad: DesignQuadratic, state: State) -> FloatArray:
+    def slope(self, active: Any, quad: StoredQuadratic, state: State) -> FloatArray:
         """The same, of a state and its active atoms."""
         D = gaussian_gradient(quad, state, self.hyperprior, self.t)
         return np.asarray(active.pullback(self.X, D))

@@ -14,7 +14,7 @@ from sparsebayes._pipelines import last_step, through
 from sparsebayes._samples import Samples, checked_weights, gather, hyperprior_in_units
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import is_sparse
@@ -187,7 +187,7 @@ def _gaussian(
     p = model.posterior_
     m = len(p.norm)
     t = (samples.y - p.offset) / p.scale
-    quad = DesignQuadratic(ArrayDesign(Phi), t, samples.weights, bool(model.fit_intercept))
+    quad = weighted_quadratic(ArrayDesign(Phi), t, samples.weights, bool(model.fit_intercept))
     hyperprior = None if p.evidence is None else p.evidence.hyperprior
     if hyperprior is None:  # a file of the first version
         given = resolve_prior(model.prior, model._dictionary(), samples.total, p.atoms.count)

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
-from sparsebayes.core.quadratic import DesignQuadratic
+from sparsebayes.core.quadratic import LazyQuadratic, Products
+from sparsebayes.core.stored import Stored, StoredQuadratic
 from sparsebayes.engine import log_evidence_constant, log_hyperprior
 from sparsebayes.hyperpriors import best_variance, gain
 from sparsebayes.implicit import Draws, Implicit, Matrix, SampledState, matrix_of, shrunk
@@ -74,7 +75,7 @@ def solve(
     Parameters
     ----------
     problem : Problem
-        Of one target, on a `DesignQuadratic` without weights of rows and without an intercept.
+        Of one target, on a `StoredQuadratic` without weights of rows and without an intercept.
     tol : float, default=1e-3
         Relative change of the weights, and a tenth of that of the noise, at which rounds end.
     max_iter : int, default=60
@@ -99,10 +100,11 @@ def solve(
     Examples
     --------
     >>> import numpy as np
+    >>> from sparsebayes.core.stored import weighted_quadratic
     >>> from sparsebayes.design import ArrayDesign
     >>> from sparsebayes.hyperpriors import Flat
     >>> t = np.array([[3.0], [0.1], [-4.0]])
-    >>> quad = DesignQuadratic(ArrayDesign(np.eye(3)), t)
+    >>> quad = weighted_quadratic(ArrayDesign(np.eye(3)), t)
     >>> solution = solve(Problem(quad, Flat(), noise_var=1.0), n_probes=64)
     >>> sorted(solution.state.active.tolist()), solution.status.name
     ([0, 2], 'SETTLED')
@@ -192,6 +194,11 @@ def _next_noise(point: _Point, noise: Noise) -> float:
     return max(point.noise_var * float(np.clip(ratio, _FALL, 1 / _FALL)), noise.floor)
 
 
+def _is_plain(products: Products) -> bool:
+    """Whether they are of a design whose rows all count the same."""
+    return isinstance(products, Stored) and products.weights is None
+
+
 def _is_settled(before: _Point, point: _Point, noise: Noise, tol: float) -> bool:
     change = np.linalg.norm(point.weights - before.weights)
     same = not noise.estimated or abs(np.log(point.noise_var / point.wanted)) <= 10 * tol
@@ -201,7 +208,7 @@ def _is_settled(before: _Point, point: _Point, noise: Noise, tol: float) -> bool
 @dataclass(frozen=True, eq=False)
 class _Rounds:
     problem: Problem
-    quad: DesignQuadratic
+    quad: StoredQuadratic
     given: Matrix  # atoms as thresholding sees them
     norm: FloatArray  # (M,) their norms
     unit: Matrix  # atoms at unit norm
@@ -215,7 +222,7 @@ class _Rounds:
         cls, problem: Problem, n_probes: int | None, random_state: np.random.RandomState | None
     ) -> "_Rounds":
         quad = problem.quad
-        if not isinstance(quad, DesignQuadratic) or quad.weights is not None or quad.mean.any():
+        if not isinstance(quad, LazyQuadratic) or not _is_plain(quad.products) or quad.mean.any():
             raise TypeError("the matrix-free solver needs a design, no weights and no intercept.")
         if problem.n_targets != 1:
             raise ValueError(f"the matrix-free solver fits one target, not {problem.n_targets}.")
@@ -256,7 +263,7 @@ class _Rounds:
         z, _ = posterior.mean(g, weights[active] / np.sqrt(v_a), self._precision(noise_var), _CG)
         weights = np.zeros(quad.size)
         weights[active] = np.sqrt(v_a) * z
-        draws = posterior.draw(self.rng, self.n_probes, quad.design.shape[0], _LOOSE, _CG)
+        draws = posterior.draw(self.rng, self.n_probes, quad.products.design.shape[0], _LOOSE, _CG)
         share = max(_MEMORY, point.scatter / (1.0 + point.scatter)) if average else 1.0
         sparsity = (1 - share) * point.sparsity + share * _sparsities(posterior, draws)
         scatter = (1 - share) ** 2 * point.scatter + share**2
