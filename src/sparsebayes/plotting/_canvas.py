@@ -38,7 +38,7 @@ MANY = 5000
 """Points that are drawn as a picture of themselves in files of lines."""
 
 _ROOM = 0.8  # of the width of a picture, for its title
-_LEGEND_ROOM = 0.88
+_LEGEND_ROOM = 0.82  # its middle is that of the axes, right of that of the picture
 _MOST_LINES = 4  # of a title
 _MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 _MANY_ENTRIES = 6  # of a legend, beyond which they are small
