@@ -19,6 +19,7 @@ from sparsebayes.hyperpriors import Flat, Gamma, LogDerivatives, Smoothness, gai
 from sparsebayes.noise_priors import LogGamma
 from sparsebayes.problem import Problem, Status
 from sparsebayes.solvers import joint, sequential, updates, working_set
+from sparsebayes.solvers.expansion import Point
 from sparsebayes.solvers.newton import Noise
 
 BOTH = pytest.mark.parametrize("update", ["em", "mackay"])
@@ -249,13 +250,15 @@ class TestWhereItEnds:
     def test_atoms_pruned_too_early_are_put_back(self, update, monkeypatch):
         problem = Problem(random_case(5, n=60, m=12, noise=0.3).quad(), Flat())
         expected = joint.solve(problem, update=update).state.objective
-        hasty = np.arange(8)
-        monkeypatch.setattr(
-            joint,
-            "worthless",
-            lambda prior, state: (hasty[: max(state.active.size - 4, 0)], 0.0),
-        )
-        monkeypatch.setattr(joint, "pruned", lambda gram, prior, state, gone: _cut(gram, state, 8))
+        updated = joint._updated
+
+        def hasty(model, noise, update, gone):
+            active, v = model.point.active, model.point.v
+            if active.size > 4:
+                return joint._model(problem, model.point._replace(active=active[8:], v=v[8:]))
+            return updated(model, noise, update, gone)
+
+        monkeypatch.setattr(joint, "_updated", hasty)
         solution = joint.solve(problem, update=update)
         assert solution.status is Status.CONVERGED
         assert solution.state.objective == pytest.approx(expected, abs=1e-6)
@@ -271,49 +274,43 @@ class TestWhereItEnds:
         assert solution.status is Status.CONVERGED
 
 
-def _cut(gram, state, count):
-    keep = np.arange(count, state.active.size) if state.active.size > count else slice(None)
-    left = np.arange(state.active.size)[keep]
-    fewer = gram.gram(left)
-    return fewer, joint.state_at(fewer, Flat(), state.active[left], state.v[left], state.noise_var)
-
-
 class TestPruning:
+    def model(self, quad, prior, v, noise_var=1.0):
+        problem = Problem(quad, prior, noise_var)
+        return joint._model(problem, Point(np.arange(len(v)), np.asarray(v), noise_var))
+
     def test_faded_atoms_go_and_the_objective_rises(self):
         case = random_case(0, n=50, m=10)
-        quad = case.quad()
-        state = refresh(quad, Flat(), np.arange(10), np.full(10, 1e-7), 1.0)
-        gone, _ = joint.worthless(Flat(), state)
-        s, q = oracle.without_self(*case.rows, state.v, 1.0, False)
+        model = self.model(case.quad(), Flat(), np.full(10, 1e-7))
+        gone, _ = joint._worthless(Flat(), model.state)
+        s, q = oracle.without_self(*case.rows, model.state.v, 1.0, False)
         assert sorted(gone) == np.flatnonzero(q[:, 0] ** 2 <= s).tolist()
         assert 0 < gone.size < 10
-        _, after = joint.pruned(quad.gram(np.arange(10)), Flat(), state, gone)
-        assert after.objective > state.objective
-        np.testing.assert_array_equal(after.active, np.setdiff1d(np.arange(10), gone))
+        after = joint._updated(model, Noise(1.0, False, 0.0), "em", gone)
+        whole = joint._updated(model, Noise(1.0, False, 0.0), "em", gone[:0])
+        assert after.state.objective > whole.state.objective > model.state.objective
+        np.testing.assert_array_equal(after.point.active, np.setdiff1d(np.arange(10), gone))
 
     def test_atoms_that_have_not_faded_stay(self):
-        case = random_case(0, n=50, m=10)
-        state = refresh(case.quad(), Flat(), np.arange(10), np.full(10, 1e3), 1.0)
-        assert joint.worthless(Flat(), state)[0].size == 0
+        model = self.model(random_case(0, n=50, m=10).quad(), Flat(), np.full(10, 1e3))
+        assert joint._worthless(Flat(), model.state)[0].size == 0
 
     def test_two_copies_do_not_go_together(self):
         """Each is worth nothing beside the other; both deleted would be a fall."""
-        phi = np.ones((9, 1)) / 3
         gram = Gram(np.ones((2, 2)), np.full((2, 1), 3.0), tt=9.5, n=9.0, spread=0.1)
-        state = refresh(gram, Flat(), np.arange(2), np.full(2, 40.0), 1.0)
-        fewer, after = joint.pruned(gram, Flat(), state, np.array([0, 1]))
-        assert after.active.size == 1
-        assert fewer.size == 1
-        alone = oracle.log_evidence(phi, 3.0 * phi, np.array([40.0]), 1.0, False)
-        assert np.isfinite(alone)
+        model = self.model(gram, Flat(), np.full(2, 40.0))
+        after = joint._updated(model, Noise(1.0, False, 0.0), "em", np.array([0, 1]))
+        assert after.point.active.tolist() == [1]
+        assert after.gram.size == 1
+        assert after.state.objective > model.state.objective
 
     def test_gains_are_those_of_the_definition(self):
         case = random_case(1, n=50, m=6)
-        state = refresh(case.quad(), Smoothness(1.0), np.arange(6), np.full(6, 0.5), 0.2)
-        _, largest = joint.worthless(Smoothness(1.0), state)
-        s, q = oracle.without_self(*case.rows, state.v, 0.2, False)
+        model = self.model(case.quad(), Smoothness(1.0), np.full(6, 0.5), 0.2)
+        _, largest = joint._worthless(Smoothness(1.0), model.state)
+        s, q = oracle.without_self(*case.rows, model.state.v, 0.2, False)
         best = Smoothness(1.0).best_variance(s, q[:, 0] ** 2, 0.2)
-        expected = gain(Smoothness(1.0), s, q[:, 0] ** 2, best, 0.2, v_now=state.v).max()
+        expected = gain(Smoothness(1.0), s, q[:, 0] ** 2, best, 0.2, v_now=model.state.v).max()
         assert largest == pytest.approx(expected, rel=1e-6)
 
 
@@ -424,7 +421,7 @@ class TestEstimators:
 
     def test_too_many_atoms_are_refused(self, update):
         with pytest.raises(ValueError, match=f"solver='{update}' starts with all 20000 atoms"):
-            joint.check_size(20_000, update)
+            joint._check_size(20_000, update)
 
     def test_the_cost_is_no_more_memory_than_a_few_matrices(self, update):
         """800 columns of 60 rows: a fit, not an error."""

@@ -15,8 +15,8 @@ from sparsebayes.hyperpriors import Flat, Gamma, Smoothness, gain
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status
-from sparsebayes.solvers import joint, joint_latent, relinearize
-from sparsebayes.solvers.expansion import Point, expand, inched
+from sparsebayes.solvers import joint, relinearize
+from sparsebayes.solvers.expansion import UNIT_NOISE, LatentProblem, Point, expand, inched
 from sparsebayes.solvers.settling import Fit, settle
 
 BOTH = pytest.mark.parametrize("update", ["em", "mackay"])
@@ -30,29 +30,33 @@ class TestFormulas:
     @given(latent_cases(), st.sampled_from(["em", "mackay"]))
     def test_one_step_is_that_of_the_textbook(self, case, update):
         assume(case.active.size)
-        at = expand(case.latent(), Flat(), Point(case.active, case.v))
-        assume(at.point.active.size == case.active.size)
+        problem = LatentProblem(case.latent(), Flat())
+        model = joint._model(problem, Point(case.active, case.v))
+        assume(model.point.active.size == case.active.size)
         m, group = case.columns.size, case.group
         square, spread = case.dense.w**2, np.diag(case.dense.covariance)[:m]
         dof = 1 - spread / case.v_columns
         square, spread, dof = (x.reshape(-1, group).sum(axis=1) for x in (square, spread, dof))
         assume(dof.min() > 1e-5)  # the dense form loses the digits of smaller ones
         expected = (square + spread) / group if update == "em" else square / dof
-        found = joint_latent._updated(at, update, NONE)
+        found = joint._updated(model, UNIT_NOISE, update, NONE).point
         np.testing.assert_array_equal(found.active, case.active)
         np.testing.assert_allclose(found.v, expected, rtol=1e-4)
 
     def test_worthless_atoms_are_left_out_of_the_next_point(self):
         case = blobs(0, Bernoulli())
-        at = expand(case.latent(), Flat(), Point(np.arange(6), np.ones(6)))
-        found = joint_latent._updated(at, "em", np.array([1, 4]))
-        np.testing.assert_array_equal(found.active, [0, 2, 3, 5])
-        whole = joint_latent._updated(at, "em", NONE)
-        np.testing.assert_array_equal(found.v, whole.v[[0, 2, 3, 5]])
+        problem = LatentProblem(case.latent(), Flat())
+        model = joint._model(problem, Point(np.arange(60), np.where(np.arange(60) % 10, 1e-6, 1.0)))
+        gone, _ = joint._worthless(Flat(), model.state)
+        assert 0 < gone.size < 60
+        found = joint._updated(model, UNIT_NOISE, "em", gone).point
+        whole = joint._updated(model, UNIT_NOISE, "em", NONE).point
+        np.testing.assert_array_equal(found.active, np.setdiff1d(np.arange(60), gone))
+        assert whole.active.size == 60
 
     def test_all_atoms_start_with_the_same_share(self):
         case = blobs(0, Multinomial(3), center=False)
-        point = joint_latent._first_point(case.latent(), Flat(), None)
+        point = joint._first_point(LatentProblem(case.latent(), Flat()), UNIT_NOISE, None)
         assert point.active.tolist() == list(range(180))
         power = (case.Phi**2).mean(axis=0)
         shares = point.v.reshape(60, 3) * power[:, None]
@@ -62,8 +66,8 @@ class TestFormulas:
     def test_a_start_is_gone_on_from(self):
         case = blobs(0, Bernoulli())
         start = Point(np.array([7, 3]), np.array([2.0, 5.0]))
-        assert joint_latent._first_point(case.latent(), Flat(), start) is start
-        whole = joint_latent._first_point(case.latent(), Gamma(1.0, 1.0), start)
+        assert joint._first_point(LatentProblem(case.latent(), Flat()), UNIT_NOISE, start) == start
+        whole = joint._first_point(LatentProblem(case.latent(), Gamma(1.0, 1.0)), UNIT_NOISE, start)
         assert whole.active.size == 60
         assert (whole.v[7], whole.v[3]) == (2.0, 5.0)
 
@@ -96,31 +100,31 @@ class TestWhereItEnds:
     @pytest.mark.parametrize("prior", [Flat(), Smoothness(2.0)], ids=repr)
     def test_the_certificate_of_the_last_expansion_holds(self, update, name, prior):
         case = blobs(1, LIKELIHOODS[name], n=25)
-        solution, quad = joint_latent.solve(case.latent(), prior, update=update)
+        solution = joint.solve(LatentProblem(case.latent(), prior), update=update)
         assert solution.status is Status.CONVERGED
         assert solution.trace[0].phase == update
-        certified(case, solution, quad, prior)
+        certified(case, solution, solution.quad, prior)
 
     @pytest.mark.parametrize("prior", [Smoothness(2.0), Gamma(0.1, 0.1)], ids=repr)
     def test_shared_variances(self, update, prior):
         case = blobs(2, Multinomial(3), n=18, shared=True)
-        solution, quad = joint_latent.solve(case.latent(), prior, update=update)
+        solution = joint.solve(LatentProblem(case.latent(), prior), update=update)
         assert solution.status is Status.CONVERGED
-        certified(case, solution, quad, prior)
+        certified(case, solution, solution.quad, prior)
 
     @pytest.mark.parametrize("likelihood", [Bernoulli(), Multinomial(3), Poisson()], ids=repr)
     def test_under_a_gamma_prior_every_column_stays(self, update, likelihood):
         case = blobs(3, likelihood, n=18, gamma=0.2)
         prior = Gamma(0.1, 0.1)
-        solution, quad = joint_latent.solve(case.latent(), prior, update=update)
+        solution = joint.solve(LatentProblem(case.latent(), prior), update=update)
         assert solution.status is Status.CONVERGED
         assert solution.state.active.size == 18 * likelihood.n_latent
-        certified(case, solution, quad, prior)
+        certified(case, solution, solution.quad, prior)
 
     def test_a_gaussian_likelihood_is_gaussian_noise(self, update):
         case = random_case(0, n=60, m=12, noise=0.3)
         latent = Latent(ArrayDesign(case.Phi), case.t[:, 0], None, Gaussian(0.09), False)
-        one, _ = joint_latent.solve(latent, Smoothness(2.0), update=update)
+        one = joint.solve(LatentProblem(latent, Smoothness(2.0)), update=update)
         two = joint.solve(Problem(case.quad(), Smoothness(2.0), noise_var=0.09), update=update)
         assert sorted(one.state.active) == sorted(two.state.active)
         assert one.state.objective == pytest.approx(two.state.objective, abs=1e-5)
@@ -130,7 +134,7 @@ class TestTrace:
     def test_em_never_falls_where_laplace_is_exact(self):
         case = random_case(1, n=60, m=12, noise=0.3)
         latent = Latent(ArrayDesign(case.Phi), case.t[:, 0], None, Gaussian(0.09), False)
-        solution, _ = joint_latent.solve(latent, Flat(), update="em")
+        solution = joint.solve(LatentProblem(latent, Flat()), update="em")
         heights = [line.objective for line in solution.trace if line.phase == "em"]
         assert len(heights) > 5
         assert np.diff(heights).min() > -1e-9 * abs(heights[-1])
@@ -138,7 +142,7 @@ class TestTrace:
     @pytest.mark.parametrize("likelihood", [Bernoulli(), Multinomial(3), Poisson()], ids=repr)
     def test_em_hardly_falls_elsewhere(self, likelihood):
         case = blobs(0, likelihood, n=30)
-        solution, _ = joint_latent.solve(case.latent(), Flat(), update="em")
+        solution = joint.solve(LatentProblem(case.latent(), Flat()), update="em")
         heights = [line.objective for line in solution.trace if line.phase == "em"]
         assert heights[-1] > heights[0] + 1
         assert np.diff(heights).min() > -0.05
@@ -148,9 +152,8 @@ class TestTrace:
     def test_max_iter(self, update, max_iter):
         case = blobs(0, Bernoulli())
         told = []
-        solution, _ = joint_latent.solve(
-            case.latent(), Flat(), update=update, max_iter=max_iter, report=told.append
-        )
+        problem = LatentProblem(case.latent(), Flat())
+        solution = joint.solve(problem, update=update, max_iter=max_iter, report=told.append)
         assert solution.status is Status.MAX_ITER
         assert solution.n_iter == max_iter
         assert [line.iteration for line in told] == list(range(1, max_iter + 1))
@@ -158,7 +161,7 @@ class TestTrace:
 
     def test_an_unknown_rule_is_refused(self):
         with pytest.raises(ValueError, match="update must be one of"):
-            joint_latent.solve(blobs(0, Bernoulli()).latent(), Flat(), update="fast")
+            joint.solve(LatentProblem(blobs(0, Bernoulli()).latent(), Flat()), update="fast")
 
     def test_too_many_columns_are_refused(self):
         class Wide:
@@ -166,7 +169,7 @@ class TestTrace:
 
         latent = Latent(Wide(), np.zeros(10), None, Multinomial(3), True)
         with pytest.raises(ValueError, match="starts with all 15000 atoms"):
-            joint_latent.solve(latent, Flat())
+            joint.solve(LatentProblem(latent, Flat()))
 
     def test_without_a_start_the_default_solver_refuses_what_it_cannot_begin_with(self):
         with pytest.raises(ValueError, match="no atom could ever be left out"):
@@ -281,7 +284,7 @@ class TestEstimators:
             Logistic(),
             True,
         )
-        solution, _ = joint_latent.solve(case, Flat(), update=update)
+        solution = joint.solve(LatentProblem(case, Flat()), update=update)
         assert solution.log_evidence == pytest.approx(model.log_marginal_likelihood_, abs=1e-6)
 
 

@@ -24,14 +24,13 @@ from sparsebayes.dictionaries.linear import LinearAtoms
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Progress, Report, Solution, Status
 from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.solvers import joint, joint_latent, relinearize, sequential
+from sparsebayes.solvers import joint, relinearize, sequential
 from sparsebayes.solvers.expansion import LatentProblem, Point
 
 FloatArray = NDArray[np.float64]
@@ -173,17 +172,13 @@ class Fitting(BaseEstimator):
         latent: Latent,
         hyperprior: Hyperprior,
         start: Point | None,
-    ) -> tuple[Solution, LatentQuadratic]:
+    ) -> tuple[Solution, Any]:
         settings = self._solver_settings(rng, reporter)
-        if "selection" in settings:
-            problem = LatentProblem(latent, hyperprior)
-            found = sequential.solve(problem, start=start, **settings)
-            return replace(found, quad=None), found.quad
-        solver: Any = relinearize
-        if "update" in settings:
-            solver = joint_latent
-        solution, quad = solver.solve(latent, hyperprior, start=start, **settings)
-        return solution, quad
+        if "n_restarts" in settings:
+            return relinearize.solve(latent, hyperprior, start=start, **settings)
+        solver: Any = sequential if "selection" in settings else joint
+        found = solver.solve(LatentProblem(latent, hyperprior), start=start, **settings)
+        return replace(found, quad=None), found.quad
 
     def _keep(
         self,
