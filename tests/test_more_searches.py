@@ -9,7 +9,7 @@ from sparsebayes.datasets import mixtures
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
-from sparsebayes.solvers import latent_rounds, relinearize, working_set
+from sparsebayes.solvers import relinearize, rounds, working_set
 
 
 def test_atoms_of_classes_are_exchanged_among_all_samples(monkeypatch):
@@ -39,19 +39,19 @@ def test_a_fit_on_rows_that_cannot_go_on_keeps_what_was_certified(monkeypatch):
     model = SparseBayesClassifier(
         Kernel("rbf", gamma=1.0, centers=data.X[:300]), memory="200MB", random_state=0
     )
-    elsewhere, tried = latent_rounds._Rounds.elsewhere, []
+    elsewhere, tried = rounds.Following.elsewhere, []
 
-    def worse(rounds, found):
-        tried.append(elsewhere(rounds, found))
+    def worse(worker, found):
+        tried.append(elsewhere(worker, found))
         point = found.point
         return point._replace(v=1e-3 * point.v) if len(tried) == 1 else None
 
-    def stuck(rounds, found, pool, tol):
-        return None if tried else onward(rounds, found, pool, tol)
+    def stuck(worker, found, tol):
+        return None if tried else onward(worker, found, tol)
 
-    onward = latent_rounds._Rounds.onward
-    monkeypatch.setattr(latent_rounds._Rounds, "elsewhere", worse)
-    monkeypatch.setattr(latent_rounds._Rounds, "onward", stuck)
+    onward = rounds.Following.onward
+    monkeypatch.setattr(rounds.Following, "elsewhere", worse)
+    monkeypatch.setattr(rounds.Following, "onward", stuck)
     model.fit(data.X, data.y)
     assert tried
     assert model.converged_

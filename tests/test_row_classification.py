@@ -16,7 +16,7 @@ from sparsebayes.problem import Status, certify
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import ChunkError, Chunks, LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
-from sparsebayes.solvers import latent_rounds
+from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
 
 NAMES = np.array(["apple", "pear", "a much longer name"])
@@ -175,15 +175,9 @@ def test_subsets_of_the_dictionary(K):
     latent = RowLatent(rows, atoms, likelihood, True, False, sample_means(atoms, X), len(y))
     every = np.arange(40)
     seen = []
-    ended = latent_rounds.solve(
-        latent,
-        Flat(),
-        NOTHING,
-        subsets=[every[i::3] for i in range(3)],
-        tol=1e-6,
-        max_iter=10_000,
-        keep=seen.append,
-    )
+    subsets = [every[i::3] for i in range(3)]
+    worker = rounds.Following(latent, Flat(), subsets, max_iter=10_000)
+    ended = rounds.solve(worker, NOTHING, tol=1e-6, keep=seen.append)
     assert ended.solution.status is Status.CONVERGED
     assert [s.turn for s in seen] == list(range(1, len(seen) + 1))
     assert [s.subset for s in seen] == [i % 3 for i in range(len(seen))]
@@ -205,14 +199,15 @@ def test_a_screen_that_float64_cannot_hold_goes_on_with_less(failures, monkeypat
             raise Breakdown
         return expand(latent, hyperprior, point, **options)
 
-    monkeypatch.setattr(latent_rounds, "expand", edgy)
+    monkeypatch.setattr(rounds, "expand", edgy)
     X, y = classes()
     atoms = Kernel("rbf", gamma=0.5, centers=X[:30]).bind(X)
     rows = LocalRows(open_source(X, (y == y[0]).astype(float)), 100)
     latent = RowLatent(rows, atoms, Bernoulli(), True, False, sample_means(atoms, X), len(y))
     start = Point(np.array([3, 17]), np.ones(2))
     every = [np.arange(30)]
-    ended = latent_rounds.solve(latent, Flat(), start, subsets=every, tol=1e-6, max_iter=1000)
+    worker = rounds.Following(latent, Flat(), every, max_iter=1000)
+    ended = rounds.solve(worker, start, tol=1e-6)
     assert np.isfinite(ended.solution.state.objective)
     if failures == 1:
         assert ended.solution.status is Status.CONVERGED
@@ -265,7 +260,7 @@ def test_an_interruption_before_the_first_screen_returns_the_structure(small_sam
         raise KeyboardInterrupt
 
     X, y, model = long_classes(2)
-    monkeypatch.setattr(latent_rounds, "solve", interrupted)
+    monkeypatch.setattr(rounds, "solve", interrupted)
     assert_interrupted(model.set_params(on_interrupt="return"), X, y)
     with pytest.raises(KeyboardInterrupt):
         model.set_params(on_interrupt="raise", memory="200MB").fit(X, y)

@@ -26,6 +26,7 @@ from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers import rounds, working_set
+from sparsebayes.solvers.expansion import Point
 
 
 def plane(n, random_state=0):
@@ -230,7 +231,7 @@ def test_subsets_of_the_dictionary_end_with_a_certificate_of_all_of_it(staged, m
     t = (y - y.mean())[:, None] / scale
     quad = weighted_quadratic(make_design(atoms, X), t, None, True)
     state = found.solution.state
-    place = rounds.Place(
+    place = Point(
         state.active[np.argsort(state.active)],
         found.posterior.weight_variance / scale**2,
         state.noise_var,
@@ -294,7 +295,7 @@ def test_atoms_that_are_taken_along_leave_room_for_their_gram_matrix():
     problem = Problem(quad, Flat())
     found = working_set.solve(replace(problem, quad=quad.gram(np.arange(30))))
     start = (found.state.active, found.state.v, found.state.noise_var)
-    state = rounds.View(problem, np.arange(300), np.ones(300)).state(rounds.Place(*start))
+    state = rounds.View(problem, np.arange(300), np.ones(300)).state(Point(*start))
     _, statistics = certify(problem, state, problem.noise()._replace(var=state.noise_var))
     every = rounds.nearest(problem, state, statistics, 300, rounds.NEAR)
     few = rounds.nearest(problem, state, statistics, 60, rounds.NEAR)

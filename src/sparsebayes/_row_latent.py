@@ -1,7 +1,7 @@
 """One fit of latent functions on rows that need not fit in memory, from rows to a posterior.
 
 Structure is sought in a hundredth of the rows, in memory, and in a tenth; then rounds
-(`solvers.latent_rounds`) on all rows make it right. The certificate is of all rows always.
+(`solvers.rounds`) on all rows make it right. The certificate is of all rows always.
 """
 
 from collections.abc import Callable
@@ -45,9 +45,9 @@ from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
-from sparsebayes.solvers import latent_rounds
+from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Expanded, Point, restored
-from sparsebayes.solvers.latent_rounds import Resembled, Screened
+from sparsebayes.solvers.rounds import Following, Resembled, Screened
 from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 FloatArray = NDArray[np.float64]
@@ -287,7 +287,7 @@ class _Fit:
         self._good = _Good(solution, quad, indices, point)
         problem = Problem(quad, self.hyperprior, 1.0)
         _, statistics = certify(problem, state, UNIT_NOISE)
-        return point, indices[latent_rounds.closest(problem, state, statistics, latent.K)]
+        return point, indices[rounds.closest(problem, state, statistics, latent.K)]
 
     def _resembled(self, latent: RowLatent, within: Chosen | ByKind | None) -> Resembled | None:
         """What makes a sample of many rows stand for all of them around a mode.
@@ -349,24 +349,20 @@ class _Fit:
             arrays = {"active": here.active, "v": here.v}
             arrays |= {"columns": found.columns, "w": found.w, "c": found.c}
             self.journey.keep(stage, screened.turn, {"subset": float(screened.subset)}, arrays)
-            state, certificate = screened.at.state, screened.certificate
+            state, certificate = screened.state, screened.certificate
             status, turns = Status.INTERRUPTED, screened.turn
             stopped = Solution(state, UNIT_NOISE, status, certificate, False, turns)
             self._good = _Good(stopped, screened.at.quad, screened.atoms, here)
 
-        ended = latent_rounds.solve(
-            latent,
-            self.hyperprior,
+        ended = rounds.solve(
+            Following(latent, self.hyperprior, subsets, max_iter, resembled),
             point,
-            subsets=subsets,
             tol=tol,
-            max_iter=max_iter,
             near=near,
             turn=turn,
             subset=subset,
             report=watch.screened,
             keep=keep,
-            resembled=resembled,
         )
         covered = sum(part.size for part in subsets) / latent.n_atoms
         certificate = replace(ended.solution.certificate, fraction=covered)

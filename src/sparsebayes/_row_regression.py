@@ -46,7 +46,8 @@ from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.rows.weighted import RowProducts, RowQuadratic, row_quadratic
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.rounds import Ended, Place, Screened, View
+from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers.rounds import Ended, Exact, Screened, View
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -299,7 +300,7 @@ class _Fit:
         near: IndexArray | None = np.empty(0, dtype=np.intp)
         place = self._warm(last)
         if saved is not None:
-            place = Place(saved.arrays["active"], saved.arrays["v"], saved.numbers["noise_var"])
+            place = Point(saved.arrays["active"], saved.arrays["v"], saved.numbers["noise_var"])
             stage, turn, subset = saved.stage, saved.turn, int(saved.numbers["subset"])
             near = saved.arrays.get("near")  # it is there where the stage was yet to begin
         elif place is not None:
@@ -312,12 +313,12 @@ class _Fit:
             ended = self._rounds(
                 stage, plan.tenth or 1.0, place, near, rough, max_iter, turn, subset
             )
-            place, near = ended.view.place(_state(ended.solution)), ended.near
+            place, near = ended.last.point, ended.near
             turn, subset = 0, 0
             del ended  # and with it the rows in memory
         self._rounds(ALL_ROWS, 1.0, place, near, tol, max_iter, turn, subset)
 
-    def _warm(self, last: Regression | None) -> Place | None:
+    def _warm(self, last: Regression | None) -> Point | None:
         """Where an earlier fit ended, in the unit of these targets."""
         if last is None or last.size != self.atoms.size or not last.solution.state.active.size:
             return None
@@ -326,11 +327,11 @@ class _Fit:
             return None
         order = np.argsort(self.atoms.index[state.active], kind="stable")  # that of a posterior
         v = last.posterior.prior_variance / last.posterior.norm**2
-        return Place(state.active[order], v * ratio**2, state.noise_var * ratio**2)
+        return Point(state.active[order], v * ratio**2, state.noise_var * ratio**2)
 
     def _structure(
         self, solve: Solve, fraction: float, indices: IndexArray
-    ) -> tuple[Place, IndexArray]:
+    ) -> tuple[Point, IndexArray]:
         """An ordinary fit of some rows and atoms, in memory."""
         self.journey.watch.stage(STRUCTURE)
         X, t, weights = gather(self._chosen(fraction))
@@ -345,9 +346,9 @@ class _Fit:
         _, statistics = certify(view.problem, state, solution.noise)
         most = self.journey.budget.gram_size
         close = rounds.nearest(view.problem, state, statistics, most, rounds.NEAR)
-        place = view.place(state)
+        place = view.point(state)
         if solution.status in (Status.COLLAPSED, Status.NOISE_FLOOR):
-            place = Place(place.active[:0], place.v[:0], view.problem.noise().var)
+            place = Point(place.active[:0], place.v[:0], view.problem.noise().var)
         return place, indices[close]
 
     def _chosen(self, fraction: float) -> Rows:
@@ -365,7 +366,7 @@ class _Fit:
         return kept(some, self.journey.budget) if few else some
 
     def _keep(
-        self, stage: str, turn: int, subset: int, place: Place, more: dict[str, IndexArray]
+        self, stage: str, turn: int, subset: int, place: Point, more: dict[str, IndexArray]
     ) -> None:
         numbers = {"noise_var": place.noise_var, "subset": float(subset)}
         arrays = {"active": place.active, "v": place.v, **more}
@@ -375,7 +376,7 @@ class _Fit:
         self,
         stage: str,
         fraction: float,
-        place: Place,
+        place: Point,
         near: IndexArray | None,
         tol: float,
         max_iter: int,
@@ -389,19 +390,18 @@ class _Fit:
         views = RowViews(self, self._some(fraction))
 
         def keep(screened: Screened) -> None:
-            here = screened.place
+            here = screened.point
             self._keep(stage, screened.turn, screened.subset, here, {})
-            noise = screened.view.problem.noise()._replace(var=here.noise_var)
+            noise = screened.problem.noise()._replace(var=here.noise_var)
             found, certificate = screened.state, screened.certificate
             status, turns = Status.INTERRUPTED, screened.turn
             interrupted = Solution(found, noise, status, certificate, False, turns)
-            self._good = interrupted, screened.view, views.quad
+            self._good = interrupted, screened.at, views.quad
 
         ended = rounds.solve(
-            views,
+            Exact(views, max_iter),
             place,
             tol=tol,
-            max_iter=max_iter,
             near=near,
             turn=turn,
             subset=subset,
@@ -411,7 +411,7 @@ class _Fit:
         certificate = replace(ended.solution.certificate, fraction=views.screened / self.atoms.size)
         self._spent += ended.solution.n_iter
         solution = replace(ended.solution, certificate=certificate, n_iter=self._spent)
-        self._good = solution, ended.view, views.quad
+        self._good = solution, ended.last.at, views.quad
         return replace(ended, solution=solution)
 
 

@@ -191,8 +191,9 @@ def solve(
         try:
             moves = Moves.at(at.problem, at.state)
             plan = plan_moves(moves, tol)
-            noise_var = _noise_update(at.problem, moves, noise)
-            rests = plan.todo.size == 0 and abs(np.log(noise_var / moves.noise_var)) <= tol
+            rests = plan.todo.size == 0 and (
+                abs(np.log(_noise_update(at.problem, moves, noise) / moves.noise_var)) <= tol
+            )
             size, objective = at.state.active.size, at.state.objective
             line = Progress("move", iteration, size, objective, at.state.noise_var, plan.best)
             trace.append(line)
