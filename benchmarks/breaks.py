@@ -150,8 +150,8 @@ BREAKS = (
         "Laplace's evidence leaves out the volume of the intercepts",
         "laplace* classifiers* relinearize* latent_quadratic*",
         (
-            "quad.log_offset = mode.log_likelihood - met + quad.intercepts.log_volume",
-            "quad.log_offset = mode.log_likelihood - met",
+            "0.5 * float(total @ covariance @ total) + intercepts.log_volume",
+            "0.5 * float(total @ covariance @ total)",
         ),
     ),
     # Solvers

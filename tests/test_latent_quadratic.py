@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from random_latent_problems import Frozen
 from random_problems import examples, seeds
-from sparsebayes import latent_quadratic
+from sparsebayes.core import stored
 from sparsebayes.core.intercepts import Intercepts
+from sparsebayes.core.stored import expanded_quadratic, weighted_gram
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
-from sparsebayes.latent_quadratic import LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Multinomial
 
 latents = st.sampled_from([1, 2, 3, 5])
@@ -87,7 +87,7 @@ def check(quad, definition, to=1e-9):
 @given(seeds, latents, st.booleans(), st.booleans(), st.booleans())
 def test_everything_equals_its_definition(seed, K, softmax, center, shared):
     Phi, B, pull = random_parts(seed, K, softmax)
-    quad = LatentQuadratic(ArrayDesign(Phi), B, pull, center, shared)
+    quad = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
     check(quad, dense(Phi, B, pull, center))
     assert quad.size == Phi.shape[1] * (1 if shared else K)
 
@@ -96,7 +96,7 @@ def test_everything_equals_its_definition(seed, K, softmax, center, shared):
 @given(seeds, latents, st.booleans(), st.booleans(), st.integers(1, 13))
 def test_dense_sparse_and_blocked_give_the_same(seed, K, center, shared, block_rows):
     Phi, B, pull = random_parts(seed, K, softmax=True)
-    plain = LatentQuadratic(ArrayDesign(Phi), B, pull, center, shared)
+    plain = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
     designs = [
         ArrayDesign(np.asfortranarray(Phi)),
         ArrayDesign(sp.csc_matrix(Phi)),
@@ -105,7 +105,7 @@ def test_dense_sparse_and_blocked_give_the_same(seed, K, center, shared, block_r
     ]
     some = np.array([plain.size - 1, 0])
     for design in designs:
-        quad = LatentQuadratic(design, B, pull, center, shared)
+        quad = expanded_quadratic(design, B, pull, center, shared)
         check(quad, dense(Phi, B, pull, center))
         assert_equal(quad.columns(some), plain.columns(some), scale=1.0)
         assert_equal(quad.gram(some).G, plain.gram(some).G, scale=1.0)
@@ -118,9 +118,10 @@ def test_dense_sparse_and_blocked_give_the_same(seed, K, center, shared, block_r
 def test_pieces_are_as_good_as_the_whole(K, center, shared, cells, monkeypatch):
     Phi, B, pull = random_parts(3, K, softmax=True)
     Phi = np.hstack([Phi, 1e3 + 1e-3 * Phi[:, :2]])  # summed afresh, in pieces as well
-    whole = LatentQuadratic(ArrayDesign(Phi), B, pull, center, shared)
-    monkeypatch.setattr(latent_quadratic, "_CHUNK_CELLS", cells)
-    quad = LatentQuadratic(ArrayDesign(Phi), B, pull, center, shared)
+    whole = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
+    monkeypatch.setattr(stored, "_CHUNK_CELLS", cells)
+    monkeypatch.setattr(stored, "_WEIGHTED_CELLS", cells)
+    quad = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
     assert_equal(quad.norm, whole.norm)
     every = np.arange(quad.size)
     assert_equal(quad.columns(every), whole.columns(every))
@@ -131,7 +132,7 @@ def test_pieces_are_as_good_as_the_whole(K, center, shared, cells, monkeypatch):
 @given(seeds, latents, st.booleans())
 def test_some_columns_some_of_them_kept(seed, K, shared):
     Phi, B, pull = random_parts(seed, K, softmax=True)
-    quad = LatentQuadratic(ArrayDesign(Phi), B, pull, True, shared)
+    quad = expanded_quadratic(ArrayDesign(Phi), B, pull, True, shared)
     rng = np.random.RandomState(seed)
     G, g = scaled(dense(Phi, B, pull, True), quad)
     quad.columns(rng.permutation(quad.size)[: quad.size // 2])
@@ -151,12 +152,12 @@ def test_some_columns_some_of_them_kept(seed, K, shared):
 
 def test_columns_are_numbered_atom_by_atom():
     Phi, B, pull = random_parts(0, 3, softmax=True)
-    own = LatentQuadratic(ArrayDesign(Phi), B, pull, True)
+    own = expanded_quadratic(ArrayDesign(Phi), B, pull, True)
     every = np.arange(12)
     np.testing.assert_array_equal(own.atom(every), np.repeat(np.arange(4), 3))
     np.testing.assert_array_equal(own.latent(every), np.tile(np.arange(3), 4))
     np.testing.assert_array_equal(own.members(np.array([5, 1])), [5, 1])
-    shared = LatentQuadratic(ArrayDesign(Phi), B, pull, True, shared=True)
+    shared = expanded_quadratic(ArrayDesign(Phi), B, pull, True, shared=True)
     np.testing.assert_array_equal(shared.members(np.array([2, 0])), [6, 7, 8, 0, 1, 2])
 
 
@@ -184,7 +185,7 @@ def test_intercepts(seed, K, softmax):
 def test_the_offset_is_the_best_intercept_of_the_quadratic(seed, K, softmax):
     """Of sum of pull'f - f'B f / 2 with centered columns, whatever their weights."""
     Phi, B, pull = random_parts(seed, K, softmax)
-    quad = LatentQuadratic(ArrayDesign(Phi), B, pull, True)
+    quad = expanded_quadratic(ArrayDesign(Phi), B, pull, True)
     w = np.random.RandomState(seed).standard_normal(quad.size)
     f = quad.offset + (dense(Phi, B, pull, True).every @ w).reshape(-1, K)
     left = (pull - np.einsum("nkl,nl->nk", B, f)).sum(axis=0)
@@ -209,8 +210,8 @@ def test_weighted_gram_equals_its_definition(seed, K):
 def test_a_constant_is_no_atom_beside_an_intercept(K, shared, storage):
     Phi, B, pull = random_parts(1, K, softmax=True)
     Phi[:, 1], Phi[:, 2] = 1 / 3, 0.0
-    centered = LatentQuadratic(ArrayDesign(storage(Phi)), B, pull, True, shared)
-    plain = LatentQuadratic(ArrayDesign(storage(Phi)), B, pull, False, shared)
+    centered = expanded_quadratic(ArrayDesign(storage(Phi)), B, pull, True, shared)
+    plain = expanded_quadratic(ArrayDesign(storage(Phi)), B, pull, False, shared)
     for quad, void in (
         (centered, [False, True, True, False]),
         (plain, [False, False, True, False]),
@@ -233,7 +234,7 @@ def test_atoms_far_from_zero_keep_their_digits(offset, K, shared):
     shifted = Phi + offset
     Phi = shifted - offset  # what is left of it
     one, two = (
-        LatentQuadratic(ArrayDesign(each), B, pull, True, shared) for each in (Phi, shifted)
+        expanded_quadratic(ArrayDesign(each), B, pull, True, shared) for each in (Phi, shifted)
     )
     to = 1e-13 * offset + 1e-9
     assert_equal(two.norm, one.norm, to)
@@ -251,12 +252,12 @@ def test_samples_without_curvature(K, center):
     """Saturated rows have no say; where nearly all are, atoms have no norm to speak of."""
     Phi, B, pull = random_parts(4, K, softmax=True)
     B[3:6] = pull[3:6] = 0.0
-    check(LatentQuadratic(ArrayDesign(Phi), B, pull, center), dense(Phi, B, pull, center))
+    check(expanded_quadratic(ArrayDesign(Phi), B, pull, center), dense(Phi, B, pull, center))
     wild = Phi.copy()
     wild[3:6] = 1e6
-    one, two = (LatentQuadratic(ArrayDesign(each), B, pull, center) for each in (Phi, wild))
+    one, two = (expanded_quadratic(ArrayDesign(each), B, pull, center) for each in (Phi, wild))
     assert_equal(two.norm, one.norm, to=1e-6)
-    faint = LatentQuadratic(ArrayDesign(Phi), 1e-200 * B, 1e-200 * pull, center)
+    faint = expanded_quadratic(ArrayDesign(Phi), 1e-200 * B, 1e-200 * pull, center)
     assert_equal(faint.norm, 1e-100 * one.norm)
     every = np.arange(one.size)
     assert_equal(faint.columns(every), one.columns(every))
@@ -265,7 +266,7 @@ def test_samples_without_curvature(K, center):
 @pytest.mark.parametrize(("K", "center"), [(1, False), (3, False), (3, True)])
 def test_no_curvature_at_all(K, center):
     Phi, B, pull = random_parts(4, K, softmax=True)
-    nothing = LatentQuadratic(ArrayDesign(Phi), 0 * B, 0 * pull, center)
+    nothing = expanded_quadratic(ArrayDesign(Phi), 0 * B, 0 * pull, center)
     assert not nothing.norm.any()
     assert not nothing.g.any()
     assert not nothing.columns(np.arange(nothing.size)).any()
@@ -276,8 +277,8 @@ def test_no_curvature_at_all(K, center):
 @pytest.mark.parametrize("scale", [1e-100, 1e-30, 1e30, 1e100])
 def test_scale_of_atoms_does_not_matter(K, center, scale):
     Phi, B, pull = random_parts(5, K, softmax=True)
-    one = LatentQuadratic(ArrayDesign(Phi), B, pull, center)
-    two = LatentQuadratic(ArrayDesign(Phi * [1.0, scale, scale, 1.0]), B, pull, center)
+    one = expanded_quadratic(ArrayDesign(Phi), B, pull, center)
+    two = expanded_quadratic(ArrayDesign(Phi * [1.0, scale, scale, 1.0]), B, pull, center)
     factor = np.repeat([1.0, scale, scale, 1.0], K)
     assert_equal(two.norm / factor, one.norm)
     assert_equal(two.g, one.g)
@@ -292,4 +293,4 @@ def test_scale_of_atoms_does_not_matter(K, center, scale):
 def test_atoms_whose_squares_leave_the_range_are_refused(K, center, scale):
     Phi, B, pull = random_parts(5, K, softmax=True)
     with pytest.raises(ValueError, match="leave the range of float64"):
-        LatentQuadratic(ArrayDesign(Phi * scale), B, pull, center)
+        expanded_quadratic(ArrayDesign(Phi * scale), B, pull, center)

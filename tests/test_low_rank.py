@@ -90,8 +90,11 @@ def test_all_products_in_one_metric_are_those_of_the_matrix(both, center):
     np.testing.assert_allclose(products.mean, mean, rtol=0, atol=1e-13)
     np.testing.assert_allclose(products.squares, G.diagonal(), rtol=1e-11)
     np.testing.assert_allclose(products.correlate(row), row @ shifted, rtol=0, atol=1e-11)
-    np.testing.assert_allclose(products.columns(some), G[some], rtol=0, atol=1e-10)
-    np.testing.assert_allclose(products.block(some), G[some][:, some], rtol=0, atol=1e-10)
+    unit = np.arange(1.0, m + 1.0)
+    G *= unit[:, None] * unit
+    to = 1e-10 * unit.max() ** 2
+    np.testing.assert_allclose(products.columns(some, unit), G[some], rtol=0, atol=to)
+    np.testing.assert_allclose(products.block(some, unit), G[some][:, some], rtol=0, atol=to)
     assert design.weighted(np.zeros(n), center) is None
 
 

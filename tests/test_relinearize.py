@@ -376,7 +376,7 @@ def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelih
         np.testing.assert_array_equal(one[0].state.active, two[0].state.active)
         np.testing.assert_array_equal(one[0].state.v, two[0].state.v)
     solution, quad = one
-    assert quad.design.shape == (n, m)
+    assert quad.products.design.shape == (n, m)
     end = at_solution(case, solution, quad)
     again = expand(case.latent(), prior, Point(end.active, end.v))
     certificate, _ = certify(again.problem, again.state, UNIT_NOISE)

@@ -7,6 +7,7 @@ import pytest
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _journey, _row_latent
 from sparsebayes._memory import Budget
+from sparsebayes.core.expanded import Rooted
 from sparsebayes.datasets import mixtures
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.engine import Breakdown
@@ -22,7 +23,6 @@ from sparsebayes.rows.latent import Functions, Looks
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import gather
 from sparsebayes.solvers.expansion import NOTHING, Point, expand
-from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 LIKELIHOODS = {"classes": Bernoulli(), "three classes": Multinomial(3), "counts": Poisson()}
 
@@ -54,7 +54,7 @@ def test_sums_are_those_of_all_rows_up_to_third_order(name, center, spanned):
     K = latent.K
     active = np.array([1, 4, 7]) * K
     at = expand(latent, Flat(), Point(active, np.full(3, 0.5)))
-    assert isinstance(at.quad, SpannedQuadratic) == spanned
+    assert isinstance(at.quad.products, Rooted) == spanned
     atoms = np.array([0, 1, 3, 4, 5, 7, 9])
     drawn = sample
     if spanned:
@@ -152,7 +152,7 @@ def test_a_sample_of_a_draw_is_the_same_in_all_blocks(kinds):
 def test_a_fit_needs_few_looks_at_all_rows(monkeypatch):
     monkeypatch.setattr(_journey, "_STRUCTURE", (0.01, 300, 300))
     passes, evidence = np.zeros(2), np.zeros(2)
-    for draw in (1, 3, 7):  # one of them may lead to another optimum
+    for draw in (1, 5, 7):  # one of them may lead to another optimum
         data = mixtures(12_000, random_state=draw)
         for i, sample in enumerate((10**9, 2400)):
             monkeypatch.setattr(_row_latent, "_SAMPLE", sample)

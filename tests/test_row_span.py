@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _row_latent, _row_regression
+from sparsebayes.core.expanded import Rooted
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.engine import EPS
@@ -19,7 +20,6 @@ from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers.expansion import Point, expand, renumbered
-from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(900, 2))
@@ -102,7 +102,7 @@ def test_latent_sums(likelihood, shared, center):
     columns = (active[:, None] * K + np.arange(K)).ravel()
     mode = find_mode(direct, columns, np.full(columns.size, 0.3))
     one, two = direct.quadratic(mode), spanned.quadratic(mode)
-    assert isinstance(two, SpannedQuadratic)
+    assert isinstance(two.products, Rooted)
     for name in ("norm", "g", "mean", "blocks", "log_offset"):
         assert_allclose(getattr(two, name), getattr(one, name), rtol=1e-9, atol=1e-9)
     some = np.array([1, 2, 590])
@@ -157,11 +157,11 @@ def test_more_atoms_than_coordinates_are_active_and_wrong_sums_are_noticed():
     assert active.size > spanned.span.rank
     point = Point(active, np.full(active.size, 0.1))
     one, two = (expand(latent, Flat(), point) for latent in (direct, spanned))
-    assert isinstance(two.quad, SpannedQuadratic)
+    assert isinstance(two.quad.products, Rooted)
     assert two.state.objective == pytest.approx(one.state.objective, rel=1e-9)
     wrong = 1 + 1e-6 * np.cos(np.arange(600))
     off = replace(spanned, span=replace(spanned.span, A=spanned.span.A * wrong))
-    assert not isinstance(off.quadratic(two.mode), SpannedQuadratic)
+    assert not isinstance(off.quadratic(two.mode).products, Rooted)
 
 
 def test_fewer_atoms_than_coordinates_stand_for_all_rows_too():
@@ -169,7 +169,7 @@ def test_fewer_atoms_than_coordinates_stand_for_all_rows_too():
     few = spanned.restrict(np.arange(0, 600, 40))
     assert few.coordinates().E is not None
     at = expand(few, Flat(), Point(np.array([2, 5]), np.full(2, 0.3)))
-    assert isinstance(at.quad, SpannedQuadratic)
+    assert isinstance(at.quad.products, Rooted)
     assert few.resembled(at.quad, np.arange(15), few.rows) is None
 
 
@@ -202,7 +202,7 @@ def test_evidence_where_weights_almost_cancel(center):
     views = [(latent, point), (latent.restrict(some), renumbered(point, some, 1, 1))]
     for view, here in views:
         whole, alone = (expand(view, Flat(), here, alone=alone) for alone in (False, True))
-        assert isinstance(whole.quad, SpannedQuadratic)
+        assert isinstance(whole.quad.products, Rooted)
         assert whole.state.white.condition > 1e4
         # Two factorizations of this condition differ by its rounding, the faults above by nats.
         error = 100 * EPS * whole.state.white.condition

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsebayes._samples import noise_in_units, prior_in_units
 from sparsebayes._settings import resolve_noise_prior
-from sparsebayes.core.quadratic import LazyQuadratic, Quadratic
+from sparsebayes.core.quadratic import AnyQuadratic, Quadratic
 from sparsebayes.diagonal import DiagonalState
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.dictionaries._protocol import OutOfRange
@@ -139,7 +139,7 @@ def in_units(
 
 def conclude(
     solution: Solution,
-    quad: LazyQuadratic[Any],
+    quad: AnyQuadratic,
     atoms: Atoms,
     units: Units,
     hyperprior: Hyperprior,
@@ -191,7 +191,7 @@ def conclude(
     return Regression(posterior, solution, log_evidence, log_posterior, quad.size, theta)
 
 
-def check_norms(quad: LazyQuadratic[Any]) -> None:
+def check_norms(quad: AnyQuadratic) -> None:
     norms = quad.norm[quad.norm != 0]
     if norms.size and not (norms.min() >= SMALLEST_NORM and norms.max() <= _LARGEST_NORM):
         raise OutOfRange(
@@ -201,7 +201,7 @@ def check_norms(quad: LazyQuadratic[Any]) -> None:
 
 
 def _evidence(
-    state: State | DiagonalState, quad: LazyQuadratic[Any], estimated: bool, prior: Hyperprior
+    state: State | DiagonalState, quad: AnyQuadratic, estimated: bool, prior: Hyperprior
 ) -> Evidence:
     """Keep what scores other variances and another noise than the best."""
     mu = state.mu
@@ -213,7 +213,7 @@ def _evidence(
 
 def _posterior(
     state: State | DiagonalState,
-    quad: LazyQuadratic[Any],
+    quad: AnyQuadratic,
     atoms: Atoms,
     offset: FloatArray,
     offset_variance: float,

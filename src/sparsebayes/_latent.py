@@ -11,7 +11,7 @@ from sparsebayes._counting import is_kernel_machine, is_pairwise, recount, sits_
 from sparsebayes._samples import gather
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
-from sparsebayes.core.quadratic import members
+from sparsebayes.core.quadratic import AnyQuadratic, members
 from sparsebayes.design import Design, make_design
 from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.engine import State, inverse_factor
@@ -20,13 +20,12 @@ from sparsebayes.fit.widths import Targets, hold_widths, is_pooled, learns, samp
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
-from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic
 from sparsebayes.likelihoods import Likelihood, totals_of
 from sparsebayes.problem import Solution
 from sparsebayes.solvers.expansion import Point
 
 FloatArray = NDArray[np.float64]
-Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
+Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
 
 __all__ = [
     "Inference",
@@ -212,7 +211,7 @@ def count_norms(norms: FloatArray, kernels: bool = False) -> int:
 
 
 def posterior_of(
-    state: State, quad: LatentColumns, atoms: Atoms, totals: FloatArray | None
+    state: State, quad: AnyQuadratic, atoms: Atoms, totals: FloatArray | None
 ) -> LatentPosterior:
     """Keep the active columns, in the order of latent functions and then of the dictionary.
 
@@ -220,7 +219,7 @@ def posterior_of(
     ----------
     state : State
         Active columns.
-    quad : LatentColumns
+    quad : AnyQuadratic
         What they are columns of.
     atoms : Atoms
         All its atoms.

@@ -28,12 +28,13 @@ from sparsebayes._latent import Inference, count_norms, first_step, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
+from sparsebayes.core.expanded import Rooted
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Start
-from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.row_latent import RowLatent
@@ -48,11 +49,10 @@ from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Expanded, Point, restored
 from sparsebayes.solvers.rounds import Following, Resembled, Screened
-from sparsebayes.spanned_quadratic import SpannedQuadratic
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentColumns]]
+Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
 
 __all__ = ["infer_rows"]
 
@@ -153,7 +153,7 @@ class _Good(NamedTuple):
     """A model, and what it is of."""
 
     solution: Solution  # its state counts the atoms of the quadratic
-    quad: LatentColumns
+    quad: AnyQuadratic
     atoms: IndexArray  # which these are, ascending
     point: Point  # where all atoms are counted, in the order of the state
 
@@ -306,7 +306,7 @@ class _Fit:
         def resembled(here: Expanded, atoms: IndexArray) -> RowLatent | None:
             if not drawn:
                 drawn.append(sampled(rows, some, budget, within))
-            if not isinstance(here.quad, SpannedQuadratic):
+            if not isinstance(here.quad.products, Rooted):
                 return latent.resembled(here.quad, atoms, drawn[0])
             if len(drawn) == 1:
                 assert at is not None

@@ -29,7 +29,7 @@ from sparsebayes._samples import hyperprior_in_units, unit_of_range
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
-from sparsebayes.core.quadratic import LazyQuadratic
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
@@ -179,12 +179,12 @@ class _Fit:
     summary: Summary
     journey: Journey
     span: Span | None = None
-    _good: tuple[Solution, View, LazyQuadratic[Any]] | None = None
+    _good: tuple[Solution, View, AnyQuadratic] | None = None
     _sample: Gathered | None = None
     _spent: int = 0  # iterations of stages that have ended
 
     @property
-    def good(self) -> tuple[Solution, View, LazyQuadratic[Any]]:
+    def good(self) -> tuple[Solution, View, AnyQuadratic]:
         """The last good model, and what it is of."""
         assert self._good is not None
         return self._good
@@ -262,7 +262,7 @@ class _Fit:
         check_norms(quad)
         return quad
 
-    def view(self, quad: LazyQuadratic[Any], indices: IndexArray, count: int | None = None) -> View:
+    def view(self, quad: AnyQuadratic, indices: IndexArray, count: int | None = None) -> View:
         """The problem of some atoms."""
         known = int(np.count_nonzero(quad.diag)) if count is None else count
         problem = Problem(quad, self.hyperprior(known), self.units.noise_var)

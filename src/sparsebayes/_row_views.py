@@ -1,13 +1,13 @@
 """Problems of a regression on rows: of subsets of the dictionary in turn, and of few atoms."""
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._journey import Journey
-from sparsebayes.core.quadratic import LazyQuadratic
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.weighted import RowQuadratic
@@ -33,7 +33,7 @@ class RowFit(Protocol):
         """The quadratic of some atoms on some rows."""
         ...
 
-    def view(self, quad: LazyQuadratic[Any], indices: IndexArray, count: int | None = None) -> View:
+    def view(self, quad: AnyQuadratic, indices: IndexArray, count: int | None = None) -> View:
         """The problem of some atoms."""
         ...
 

@@ -8,11 +8,11 @@ differentiated. The derivative in the parameters of the atoms is `Tunable.pullba
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.core.stored import StoredQuadratic
 from sparsebayes.engine import State, per_column
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.latent_sensitivity import Sensitivity, inverse_norm
 from sparsebayes.solvers.expansion import UNIT_NOISE
 from sparsebayes.solvers.newton import derivatives
@@ -75,7 +75,7 @@ def gaussian_gradient(
 
 
 def latent_gradient(
-    latent: Latent, quad: LatentQuadratic, state: State, hyperprior: Hyperprior
+    latent: Latent, quad: AnyQuadratic, state: State, hyperprior: Hyperprior
 ) -> tuple[IndexArray, FloatArray]:
     """Derivative of Laplace's objective in the active atoms, the mode following them.
 
@@ -83,7 +83,7 @@ def latent_gradient(
     ----------
     latent : Latent
         Data and likelihood.
-    quad : LatentQuadratic
+    quad : AnyQuadratic
         The expansion at the mode of the state's own variances, as a solver returns it.
     state : State
         Active columns, their variances and posterior, on that expansion.
@@ -118,7 +118,7 @@ def latent_gradient(
 
 
 def latent_profile_gradient(
-    latent: Latent, quad: LatentQuadratic, state: State, hyperprior: Hyperprior
+    latent: Latent, quad: AnyQuadratic, state: State, hyperprior: Hyperprior
 ) -> tuple[IndexArray, FloatArray]:
     """Derivative of Laplace's objective in the active atoms, mode and variances following them.
 
@@ -130,7 +130,7 @@ def latent_profile_gradient(
     ----------
     latent : Latent
         Data and likelihood.
-    quad : LatentQuadratic
+    quad : AnyQuadratic
         The expansion at the mode of the state's own variances, as a solver returns it.
     state : State
         A balance: variances at which the gradient of this expansion vanishes.

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.active_quadratic import ActiveColumns, ActiveQuadratic
+from sparsebayes.core.expanded import ActiveColumns, active_quadratic
+from sparsebayes.core.quadratic import AnyQuadratic
+from sparsebayes.core.stored import expanded_quadratic, weighted_gram
 from sparsebayes.design import Design
-from sparsebayes.latent_quadratic import LatentColumns, LatentQuadratic, weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
 from sparsebayes.mode_search import Landscape, Newton, Normal, Place, Start, height, highest
 
@@ -104,21 +105,16 @@ class Latent:
         """The log likelihood as a function of the weights of some columns."""
         return _StoredLandscape(self, columns, v)
 
-    def quadratic(self, mode: "Mode", alone: bool = False) -> LatentColumns:
+    def quadratic(self, mode: "Mode", alone: bool = False) -> AnyQuadratic:
         """Expand the likelihood around a mode, over all atoms or those that are active there."""
         if alone and mode.look is not None:
             return mode.look.quadratic(mode)
         _, slope, B = mode.expansion
         f = mode.f
         drawn = B[:, 0] * f if self.K == 1 else np.einsum("nkl,nl->nk", B, f)
-        pull = drawn + slope
-        quad = LatentQuadratic(self.design, B, pull, self.center, self.shared)
-        # Around intercepts at their best; slope f is twice the penalty, if f is the mode.
-        total = pull.sum(axis=0)
         met = float(np.vdot(slope, f)) + 0.5 * float(np.vdot(drawn, f))
-        quad.log_offset = mode.log_likelihood - met + quad.intercepts.log_volume
-        quad.log_offset += 0.5 * float(total @ quad.intercepts.covariance @ total)
-        return quad
+        value = mode.log_likelihood - met
+        return expanded_quadratic(self.design, B, drawn + slope, self.center, self.shared, value)
 
 
 class Mode(NamedTuple):
@@ -180,7 +176,7 @@ class LatentData(Protocol[M]):
         """The log likelihood as a function of the weights of some columns."""
         ...
 
-    def quadratic(self, mode: M, alone: bool = False) -> LatentColumns:
+    def quadratic(self, mode: M, alone: bool = False) -> AnyQuadratic:
         """Expand the likelihood around a mode, as `quadratic_at` says."""
         ...
 
@@ -314,16 +310,17 @@ class _StoredLook:
             D[mine] = U @ B[:, k]
         return Normal(gradient, slope.sum(axis=0), gram, D, B)
 
-    def quadratic(self, mode: Mode) -> ActiveQuadratic:
+    def quadratic(self, mode: Mode) -> AnyQuadratic:
         """Expand the likelihood around a mode that was found here, for its own columns."""
         land, latent = self.landscape, self.landscape.latent
         active = ActiveColumns(land.columns, land.root, land.mean, latent.n_atoms)
         shift = np.bincount(land.k, mode.w * land.mean, minlength=latent.K)
         place = mode.w / land.root, mode.c + shift
-        return ActiveQuadratic(active, self._sums, place, self.value, latent.center, latent.shared)
+        found = active, self._sums, place, self.value
+        return active_quadratic(*found, latent.center, latent.shared)
 
 
-def quadratic_at(latent: LatentData[M], mode: M, alone: bool = False) -> LatentColumns:
+def quadratic_at(latent: LatentData[M], mode: M, alone: bool = False) -> AnyQuadratic:
     """Expand the likelihood around a mode, over all atoms of the design.
 
     The quadratic's evidence, at the variances of the mode, is Laplace's: the log likelihood at the
@@ -340,7 +337,7 @@ def quadratic_at(latent: LatentData[M], mode: M, alone: bool = False) -> LatentC
 
     Returns
     -------
-    LatentColumns
+    AnyQuadratic
         The quadratic, for columns of unit norm.
     """
     return latent.quadratic(mode, alone)

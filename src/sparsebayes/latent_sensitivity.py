@@ -8,10 +8,10 @@ dw = Sigma (dc'slope - c'B dc w), and B follows the latent functions.
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.curvature_slope import curvature_slope
 from sparsebayes.engine import State
 from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
 
 FloatArray = NDArray[np.float64]
 
@@ -30,19 +30,19 @@ class Sensitivity:
     ----------
     latent : Latent
         Data and likelihood.
-    quad : LatentQuadratic
+    quad : AnyQuadratic
         The expansion at the mode of the state's own variances.
     state : State
         Active columns, their variances and posterior.
     """
 
-    def __init__(self, latent: Latent, quad: LatentQuadratic, state: State) -> None:
+    def __init__(self, latent: Latent, quad: AnyQuadratic, state: State) -> None:
         self.latent, self.quad = latent, quad
         columns = quad.members(state.active)
         self.k, self.K = quad.latent(columns), quad.K
         self.atoms, self.which = np.unique(quad.atom(columns), return_inverse=True)
         rows = latent.design.columns(self.atoms)
-        if quad.center:
+        if quad.mean.any():
             rows -= quad.mean[self.atoms, None]
         self.scale = inverse_norm(quad.norm[columns])
         self.U = rows[self.which] * self.scale[:, None]  # (m, N)
@@ -50,7 +50,7 @@ class Sensitivity:
         self.own = [np.flatnonzero(self.k == k) for k in range(self.K)]
         self.mu, self.Sigma = state.mu[:, 0], state.Sigma
         self.f = self.sums(self.mu, quad.offset)  # (N, K)
-        self.slope = latent.expand(self.f).slope
+        _, self.slope, self.curvature = latent.expand(self.f)
 
     def sums(self, weights: FloatArray, constant: FloatArray | float = 0.0) -> FloatArray:
         """Sums of columns, and a constant: latent functions, (N, K)."""
@@ -134,7 +134,7 @@ class Sensitivity:
         answer : ndarray of shape (m,)
             Sigma times the derivative of J in the weights, the curvature following them.
         """
-        B, k = self.quad.curvature, self.k
+        B, k = self.curvature, self.k
         F, D = self.covariances(inner), np.zeros_like(self.U)
         if covariance is not None:
             F += covariance

@@ -6,12 +6,13 @@ a screen of the whole dictionary needs costs (N + M) k instead of N M, and so do
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from sparsebayes.core.quadratic import COLLINEAR
 from sparsebayes.design import ArrayDesign, Design, Moments, make_design
 from sparsebayes.dictionaries import Bias, Linear
 from sparsebayes.dictionaries._kernel_parameters import POOLED
@@ -40,7 +41,8 @@ _NARROW = 4.0  # gamma by which it is guessed where that is yet to be found, of 
 _CHUNK_CELLS = 2**22  # entries of atoms that are evaluated at a time
 
 
-class WeightedLowRank(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class WeightedLowRank:
     """Products of centered atoms in one metric of the rows: all of them by k x k numbers."""
 
     mean: FloatArray  # (M,) what is taken off each atom
@@ -50,18 +52,29 @@ class WeightedLowRank(NamedTuple):
     B: FloatArray  # (k, M) coordinates of the atoms
     metric: FloatArray  # (k, M) of the atoms, times the products of the rows' coordinates
 
+    keep = True
+    collinear = COLLINEAR
+
     def correlate(self, row: FloatArray) -> FloatArray:
         """Products of centered atoms with N numbers: shape (M,)."""
         return np.asarray((self.A @ row - self.middle * row.sum()) @ self.B)
 
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Products of some centered atoms with all of them: shape (k, M)."""
-        return np.asarray(self.metric[:, indices].T @ self.B)
+    def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some centered atoms with all of them, of unit norm: shape (k, M)."""
+        rows = np.asarray(self.metric[:, some].T @ self.B) * unit
+        rows *= unit[some, None]
+        return rows
 
-    def block(self, indices: IndexArray) -> FloatArray:
-        """Products of some centered atoms with each other."""
-        G = self.metric[:, indices].T @ self.B[:, indices]
-        return np.asarray(0.5 * (G + G.T))
+    def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some centered atoms with each other, of unit norm."""
+        G = self.metric[:, some].T @ self.B[:, some]
+        return np.asarray(0.5 * (G + G.T)) * (unit[some, None] * unit[some])
+
+    def least_squares(self, unit: FloatArray) -> None:
+        """Not used: squares are well enough."""
+
+    def root(self, some: IndexArray, unit: FloatArray) -> None:
+        """Not used: squares are well enough."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ of it, for atoms of unit norm; no Phi, no t, no link.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ __all__ = [
     "ROOTED",
     "SUMMED",
     "TOLD",
+    "AnyQuadratic",
     "ColumnCache",
     "Columns",
     "Facts",
@@ -520,6 +521,9 @@ class LazyQuadratic(Generic[P]):
     def least_squares(self) -> LeastSquares | None:
         """What this is the square of, where that is known."""
         return self.products.least_squares(self.unit)
+
+
+AnyQuadratic = LazyQuadratic[Any]
 
 
 class RecentBlock:

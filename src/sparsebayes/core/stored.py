@@ -5,30 +5,43 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.intercepts import Intercepts
+from sparsebayes.core.expanded import expanded, projected
+from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
 from sparsebayes.core.quadratic import (
     COLLINEAR,
     EPS,
     TOLD,
+    AnyQuadratic,
     Columns,
     Later,
     LazyQuadratic,
     LeastSquares,
+    Products,
     Root,
     Targets,
     most_rooted,
     reduced,
 )
 from sparsebayes.design import Design
-from sparsebayes.low_rank import LowRankDesign
+from sparsebayes.low_rank import LowRankDesign, WeightedLowRank
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["AtRows", "Stored", "StoredQuadratic", "weighted_quadratic"]
+__all__ = [
+    "AtRows",
+    "Stored",
+    "StoredLatent",
+    "StoredQuadratic",
+    "expanded_quadratic",
+    "weighted_gram",
+    "weighted_quadratic",
+]
 
 _CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
+_WEIGHTED_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
+_CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
 
 
 class Stored:
@@ -42,8 +55,8 @@ class Stored:
         design: Design,
         weights: FloatArray | None,  # (N,)
         mean: FloatArray,  # (M,)
-        t: FloatArray,  # (N, T) targets, times roots of weights
-        rest: float,  # squares of targets that no row has
+        t: FloatArray | None = None,  # (N, T) targets, times roots of weights, if they are kept
+        rest: float = 0.0,  # squares of targets that no row has
     ) -> None:
         self.design, self.weights, self.mean, self.t, self.rest = design, weights, mean, t, rest
         self.total = float(design.shape[0] if weights is None else weights.sum())
@@ -85,29 +98,34 @@ class Stored:
             G[part] = self.columns(some[part], unit)[:, some]
         return 0.5 * (G + G.T)
 
-    def least_squares(self, unit: FloatArray) -> LeastSquares:
+    def least_squares(self, unit: FloatArray) -> LeastSquares | None:
         """Atoms and targets at the rows, or in the few coordinates that the rows have."""
+        if self.t is None:
+            return None
         if not isinstance(self.design, LowRankDesign):
-            return AtRows(self, unit)
+            return AtRows(self, unit, self.t)
         if self._coordinates is None:
-            self._coordinates = self._in_coordinates(self.design, unit)
+            self._coordinates = self._in_coordinates(self.design, unit, self.t)
         return self._coordinates
 
-    def _in_coordinates(self, design: LowRankDesign, unit: FloatArray) -> Root:
+    def _in_coordinates(self, design: LowRankDesign, unit: FloatArray, t: FloatArray) -> Root:
         A = design.A.T
         ones = np.ones(len(A)) if self.weights is None else self.weights
         if self.mean.any():
             A = A - (ones @ A) / self.total
         basis, R = np.linalg.qr(A * np.sqrt(ones)[:, None])
-        t = basis.T @ self.t
-        left = self.t - basis @ t
-        return Root((R @ design.B) * unit, t, self.rest + float(np.vdot(left, left)), EPS)
+        found = basis.T @ t
+        left = t - basis @ found
+        return Root((R @ design.B) * unit, found, self.rest + float(np.vdot(left, left)), EPS)
 
-    def root(self, some: IndexArray, unit: FloatArray) -> Later:
+    def root(self, some: IndexArray, unit: FloatArray) -> Later | None:
         """The root of some columns, where squares of them lose digits."""
+        if self.t is None:
+            return None
 
         def made(indices: IndexArray) -> Root:
             rows = self.least_squares(unit)
+            assert rows is not None
             return reduced(Root(rows.columns(indices), rows.t, rows.rest, rows.error))
 
         return Later(made, some, most_rooted(self.design.shape[0]))
@@ -119,13 +137,9 @@ class AtRows:
 
     stored: Stored
     unit: FloatArray
+    t: FloatArray  # (N, T) targets
     error = EPS
     least = TOLD
-
-    @property
-    def t(self) -> FloatArray:
-        """Targets, (N, T)."""
-        return self.stored.t
 
     @property
     def rest(self) -> float:
@@ -182,3 +196,179 @@ def weighted_quadratic(
         targets.facts(center, noise_prior),
         Intercepts(np.full((1, 1, 1), total), center),
     )
+
+
+class StoredLatent:
+    """Products of atoms at rows in K latent functions; B_n, (K, K), is the metric of a row."""
+
+    keep = True
+    collinear = COLLINEAR
+
+    def __init__(
+        self,
+        design: Design,
+        curvature: FloatArray,  # (N, K, K)
+        mean: FloatArray,  # (M,)
+        C: FloatArray,  # (K, K) sum of the curvature
+        cross: FloatArray,  # (M, K, K) sums of B (phi - mean)
+        tilt: FloatArray,  # (M, K, K) what intercepts take off besides the means
+        shared: bool,  # whether all columns of an atom are asked for together
+    ) -> None:
+        self.design, self.curvature, self.mean, self.C = design, curvature, mean, C
+        self.cross, self.tilt, self.shared = cross, tilt, shared
+        self.K = curvature.shape[1]
+
+    def _shifted(self, atoms: IndexArray) -> FloatArray:
+        """Atoms less their own means, as rows, shape (k, N)."""
+        found = self.design.columns(atoms)
+        if self.mean.any():
+            found -= self.mean[atoms, None]
+        return found
+
+    def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some columns with all, shape (k, M K)."""
+        rows = self._by_atom(some[:: self.K] // self.K) if self.shared else self._by_column(some)
+        rows *= unit
+        rows *= unit[some, None]
+        return rows
+
+    def _by_column(self, some: IndexArray) -> FloatArray:
+        (n, M), K = self.design.shape, self.K
+        rows = np.empty((some.size, M * K))
+        step = max(1, _WEIGHTED_CELLS // (n * K))
+        for start in range(0, some.size, step):
+            a, k = np.divmod(some[start : start + step], K)
+            B_k = self.curvature[:, :, k].transpose(2, 1, 0)  # (part, K, N)
+            weighted = B_k * self._shifted(a)[:, None, :]
+            if self.tilt.any():
+                weighted -= np.einsum("nkl,pl->pkn", self.curvature, self.tilt[a, k])
+            flat = np.ascontiguousarray(weighted).reshape(a.size * K, n)
+            products = self.design.correlate(flat).reshape(a.size, K, M)
+            # The sums are zero but for rounding, which a large mean would magnify.
+            products -= weighted.sum(axis=2)[:, :, None] * self.mean
+            rows[start : start + step] = products.transpose(0, 2, 1).reshape(a.size, M * K)
+        return rows
+
+    def _by_atom(self, atoms: IndexArray) -> FloatArray:
+        """All K columns of each atom: B_kl = B_lk saves nearly half of the products."""
+        (n, M), K = self.design.shape, self.K
+        one, two = np.triu_indices(K)
+        pairs = np.ascontiguousarray(self.curvature[:, one, two].T)  # (pairs, N)
+        cross = self.cross.transpose(1, 0, 2).reshape(K, M * K)
+        rows = np.empty((atoms.size, K, M, K))
+        step = max(1, _WEIGHTED_CELLS // pairs.size)
+        for start in range(0, atoms.size, step):
+            a = atoms[start : start + step]
+            weighted = (self._shifted(a)[:, None, :] * pairs).reshape(-1, n)
+            products = self.design.correlate(weighted)
+            # As in `_by_column`: a large mean would magnify rounding.
+            products -= np.outer(weighted.sum(axis=1), self.mean)
+            products = products.reshape(a.size, one.size, M)
+            part = rows[start : start + step]
+            part[:, one, :, two] = part[:, two, :, one] = products.transpose(1, 0, 2)
+            if self.tilt.any():  # less what the intercepts take up
+                part -= (self.tilt[a].reshape(-1, K) @ cross).reshape(part.shape)
+        return rows.reshape(atoms.size * K, M * K)
+
+    def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
+        """Products of some columns with each other, shape (k, k)."""
+        (a, k), scale = np.divmod(some, self.K), unit[some, None]
+        G = weighted_gram(self._shifted(a) * scale, k, self.curvature)
+        if self.tilt.any():
+            tilt = self.tilt[a, k] * scale
+            G -= tilt @ self.C @ tilt.T
+        return G
+
+    def least_squares(self, unit: FloatArray) -> None:
+        """Not used: squares are well enough."""
+
+    def root(self, some: IndexArray, unit: FloatArray) -> None:
+        """Not used: squares are well enough."""
+
+
+def expanded_quadratic(
+    design: Design,
+    curvature: FloatArray,  # (N, K, K) B, sample weights included
+    pull: FloatArray,  # (N, K) B f + slope: what the quadratic is drawn to, times B
+    center: bool,
+    shared: bool = False,
+    value: float = 0.0,
+) -> AnyQuadratic:
+    """The quadratic of a likelihood around f, of which ``value`` depends on no weight."""
+    intercepts, total = Intercepts(curvature, center), pull.sum(axis=0)
+    (_, M), K = design.shape, len(total)
+    products: Products | None = None
+    if isinstance(design, LowRankDesign) and K == 1:
+        products = design.weighted(curvature[:, 0, 0], center)
+    if isinstance(products, WeightedLowRank):
+        mean, cross = products.mean, np.zeros((M, 1, 1))
+        squares = products.squares[:, None, None]
+        drawn = products.correlate(pull[:, 0])[:, None]
+    else:
+        mean, cross, squares = _moments(design, curvature, intercepts.C, center, shared)
+        drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
+    sums = projected(intercepts, cross, squares, drawn, total)
+    if products is None and K == 1:
+        products = Stored(design, np.ascontiguousarray(curvature[:, 0, 0]), mean)
+    elif products is None:
+        products = StoredLatent(design, curvature, mean, intercepts.C, cross, sums.tilt, shared)
+    return expanded(products, intercepts, mean, sums, total, shared, value)
+
+
+def _moments(
+    design: Design, B: FloatArray, C: FloatArray, center: bool, shared: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
+    M, K = design.shape[1], B.shape[1]
+    cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
+    if not B.any():  # every sample is saturated: no atom has a norm
+        return np.zeros(M), cross, blocks
+    if K == 1:
+        own = design.moments(np.ascontiguousarray(B[:, 0, 0]), center)
+        with np.errstate(over="ignore", under="ignore"):
+            blocks[:, 0, 0] = own.norm**2
+        return own.mean, cross, blocks
+    one, two = np.triu_indices(K)
+    same = one == two
+    rows = np.ascontiguousarray(B[:, one, two].T)  # (pairs, N)
+    needed = np.ones(one.size, dtype=np.bool_) if shared else same
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        second = design.squares(rows[needed]).T
+    mean = np.zeros(M)
+    if center:
+        total = C[one, two]
+        first = design.correlate(rows).T
+        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), NO_CURVATURE)
+        plain = second.copy()
+        second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * total[needed])
+        first -= mean[:, None] * total
+        lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
+        step = max(1, _WEIGHTED_CELLS // len(B))
+        for start in range(0, lossy.size, step):
+            part = lossy[start : start + step]
+            shifted = design.columns(part) - mean[part, None]
+            first[part] = shifted @ rows.T
+            second[part] = (shifted * shifted) @ rows[needed].T
+        cross[:, one, two] = cross[:, two, one] = first
+    blocks[:, one[needed], two[needed]] = second
+    blocks[:, two[needed], one[needed]] = second
+    return mean, cross, blocks
+
+
+def weighted_gram(
+    rows: FloatArray,  # (m, N)
+    latent: IndexArray,  # (m,)
+    curvature: FloatArray,  # (N, K, K)
+) -> FloatArray:
+    """Sums over samples of rows_i B_kl rows_j, k and l the latent functions of i and j."""
+    if curvature.shape[1] == 1:  # a product with its own transpose is half the work
+        half = rows * np.sqrt(curvature[:, 0, 0])
+        return np.asarray(half @ half.T)
+    G = np.empty((len(rows), len(rows)))
+    by_pair = np.ascontiguousarray(curvature.transpose(1, 2, 0))  # (K, K, N)
+    for k in np.unique(latent):
+        own, later = np.flatnonzero(latent == k), np.flatnonzero(latent >= k)
+        block = rows[own] @ (rows[later] * by_pair[k, latent[later]]).T
+        G[own[:, None], later] = block
+        G[later[:, None], own] = block.T
+    return G

@@ -20,28 +20,33 @@ class Known:
     def __init__(
         self,
         matrix: FloatArray,  # (m, m)
-        scale: FloatArray,  # (M,) what columns are divided by in it
-        drift: FloatArray,  # (M,) whose products with each other are added to it
+        scale: FloatArray,  # (M K,) by what columns are multiplied; zero for those not in it
+        drift: FloatArray | None = None,  # (M K,) whose products with each other are added to it
+        rows: IndexArray | None = None,  # (M K,) where columns are in it; None for all in order
     ) -> None:
-        self.matrix, self.scale, self.drift = matrix, scale, drift
+        self.matrix, self.scale, self.rows = matrix, scale, rows
+        self.drift = drift if drift is not None and drift.any() else None
 
     def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Products of some columns with all, shape (k, M)."""
-        inverse = unit * self.scale
-        rows = self.matrix[some]
-        if self.drift.any():
+        """Products of some columns with all, shape (k, M K)."""
+        at = self.rows
+        rows = self.matrix[some] if at is None else self.matrix[at[some]][:, at]
+        if self.drift is not None:
             rows += self.drift[some, None] * self.drift
-        rows *= inverse
-        rows *= inverse[some, None]
+        unit = unit * self.scale
+        rows *= unit
+        rows *= unit[some, None]
         return rows
 
     def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
         """Products of some columns with each other, shape (k, k)."""
-        inverse, drift = (unit * self.scale)[some], self.drift[some]
-        G = self.matrix[some[:, None], some]
-        G += drift[:, None] * drift
-        G *= inverse
-        G *= inverse[:, None]
+        own = some if self.rows is None else self.rows[some]
+        G = self.matrix[own[:, None], own]
+        if self.drift is not None:
+            G += self.drift[some, None] * self.drift[some]
+        unit = unit[some] * self.scale[some]
+        G *= unit
+        G *= unit[:, None]
         return G
 
     def least_squares(self, unit: FloatArray) -> None:

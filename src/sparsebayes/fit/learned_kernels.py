@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.optimize import fsolve
 
 from sparsebayes._samples import copies
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.core.stored import StoredQuadratic
 from sparsebayes.dictionaries._protocol import Matrix, OutOfRange
 from sparsebayes.engine import Breakdown, State, refresh
@@ -32,7 +33,6 @@ from sparsebayes.evidence_gradient import gaussian_gradient, latent_profile_grad
 from sparsebayes.fit.widths import Loss, Targets, climb, find_widths
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
-from sparsebayes.latent_quadratic import LatentQuadratic
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
 from sparsebayes.solvers.newton import newton
@@ -343,7 +343,7 @@ class LatentFit(NamedTuple):
     """A fit of all atoms: solution, last expansion, and what it is of."""
 
     solution: Solution
-    quad: LatentQuadratic
+    quad: AnyQuadratic
     latent: Latent
 
 
@@ -353,7 +353,7 @@ class LatentModel(NamedTuple):
     X: Matrix
     hyperprior: Hyperprior
     latent: Callable[[Any], Latent]
-    solve: Callable[[Latent, Hyperprior, Point | None], tuple[Solution, LatentQuadratic]]
+    solve: Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
 
     def fit(self, atoms: Any, start: Point | None) -> LatentFit:
         """Fit all atoms, their widths held."""
@@ -364,7 +364,7 @@ class LatentModel(NamedTuple):
         """Derivative of the objective in the log widths, mode and variances following."""
         return self.slope(atoms, fit.latent, fit.quad, _state(fit))
 
-    def slope(self, atoms: Any, latent: Latent, quad: LatentQuadratic, state: State) -> FloatArray:
+    def slope(self, atoms: Any, latent: Latent, quad: AnyQuadratic, state: State) -> FloatArray:
         """The same, of a state on an expansion."""
         active, D = latent_profile_gradient(latent, quad, state, self.hyperprior)
         return np.asarray(atoms.restrict(active).pullback(self.X, D))
@@ -387,7 +387,6 @@ class LatentModel(NamedTuple):
             end = restored(at.point, active, per_atom, K)._replace(starts=())
             slope = np.zeros_like(theta)
             if at.state.active.size:
-                assert isinstance(at.quad, LatentQuadratic)  # learned from samples in memory
                 slope = self.slope(now, latent, at.quad, at.state)
             return Tuned(at.state.objective, slope, end)
 

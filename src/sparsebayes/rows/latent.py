@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.stored import weighted_gram
 from sparsebayes.dictionaries import Atoms
-from sparsebayes.latent_quadratic import weighted_gram
 from sparsebayes.likelihoods import Expansion, Likelihood
 from sparsebayes.rows.blocks import Block, Sums, weighted_rows
 from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles

@@ -68,7 +68,7 @@ class Expanded:
 
     point: Point
     mode: Any  # as the data keep it; None if the quadratic is the same everywhere
-    quad: Any  # LatentColumns if there is a mode
+    quad: Any  # AnyQuadratic if there is a mode
     problem: Problem
     state: State
 

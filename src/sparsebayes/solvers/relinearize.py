@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
+from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
 from sparsebayes.laplace import SOME_ROWS, Latent
-from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Certificate, Report, Solution, Status, certify
 from sparsebayes.solvers.convergence import FINE, STUCK, converge
 from sparsebayes.solvers.expansion import (
@@ -71,7 +71,7 @@ def solve(
     random_state: np.random.RandomState | None = None,
     start: Point | None = None,
     report: Report | None = None,
-) -> tuple[Solution, LatentColumns]:
+) -> tuple[Solution, AnyQuadratic]:
     """Maximise the objective over all atoms and their variances, following the mode.
 
     Parameters
@@ -97,7 +97,7 @@ def solve(
     -------
     solution : Solution
         State of the last expansion, status, certificate and trace.
-    quad : LatentColumns
+    quad : AnyQuadratic
         The last expansion.
     """
     if start is None:
@@ -163,10 +163,10 @@ def _eased(
     latent: Latent,
     hyperprior: Smoothness,
     solution: Solution,
-    quad: LatentColumns,
+    quad: AnyQuadratic,
     max_iter: int,
     settings: dict[str, Any],
-) -> tuple[Solution, LatentColumns]:
+) -> tuple[Solution, AnyQuadratic]:
     """What a fit at half the price leads to, if that is better.
 
     Growth at full price may lead into a corner, where two atoms do worse than another one alone.

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import COLLINEAR
+from sparsebayes.core.quadratic import COLLINEAR, AnyQuadratic
 from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
-from sparsebayes.latent_quadratic import LatentColumns
 from sparsebayes.problem import Certificate, Problem, certify
 from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, renumbered
 
@@ -126,7 +125,7 @@ def glance(latent: Latent, hyperprior: Hyperprior, mode: Mode, last: Survey) -> 
     return np.asarray(gains)
 
 
-def _sparsity(quad: LatentColumns, statistics: Screen) -> FloatArray:
+def _sparsity(quad: AnyQuadratic, statistics: Screen) -> FloatArray:
     """S of every atom: one number for each column, or a matrix where they share their variance."""
     K, X = quad.K, statistics.X
     if quad.group == 1:
