@@ -7,7 +7,7 @@ import pytest
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _journey, _row_latent
 from sparsebayes._memory import Budget
-from sparsebayes.core.expanded import Rooted
+from sparsebayes.core.sums import Rooted
 from sparsebayes.datasets import mixtures
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.engine import Breakdown

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _row_latent, _row_regression
-from sparsebayes.core.expanded import Rooted
+from sparsebayes.core.sums import Rooted
 from sparsebayes.datasets import mixtures, sinc
 from sparsebayes.dictionaries import Bias, Kernel, Linear
 from sparsebayes.engine import EPS

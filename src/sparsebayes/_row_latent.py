@@ -28,8 +28,8 @@ from sparsebayes._latent import Inference, count_norms, first_step, posterior_of
 from sparsebayes._settings import resolve_prior
 from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
-from sparsebayes.core.expanded import Rooted
 from sparsebayes.core.quadratic import AnyQuadratic
+from sparsebayes.core.sums import Rooted
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block

@@ -31,6 +31,7 @@ from sparsebayes._threads import one_blas_thread
 from sparsebayes.checkpoints import Saved
 from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.core.stored import weighted_quadratic
+from sparsebayes.core.sums import InCoordinates
 from sparsebayes.design import make_design
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
@@ -44,7 +45,7 @@ from sparsebayes.rows.kept import kept
 from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
-from sparsebayes.rows.weighted import RowProducts, RowQuadratic, row_quadratic
+from sparsebayes.rows.weighted import RowQuadratic, row_quadratic
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expansion import Point
 from sparsebayes.solvers.rounds import Ended, Exact, Screened, View
@@ -197,13 +198,12 @@ class _Fit:
     def is_confirmed(self) -> bool:
         """Whether sums of the active atoms are those that were found by way of a few others."""
         solution, view, quad = self.good
-        rows = quad.products
-        if not isinstance(rows, RowProducts) or rows.span is None:
+        if not isinstance(quad.products, InCoordinates):
             return True
         active = np.unique(_state(solution).active)
         if not active.size or solution.status is Status.INTERRUPTED:
             return True
-        true = self.quadratic(rows.rows, view.atoms[active], np.arange(active.size), direct=True)
+        true = self.quadratic(self.rows, view.atoms[active], np.arange(active.size), direct=True)
         G, few = quad.gram(active).G, true.gram(np.arange(active.size))
         wrong = np.abs(quad.norm[active] / true.norm - 1.0).max()
         wrong = max(wrong, np.abs(G - few.G).max(), np.abs(quad.g[active] - few.g).max())

@@ -6,13 +6,12 @@ a screen of the whole dictionary needs costs (N + M) k instead of N M, and so do
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from sparsebayes.core.quadratic import COLLINEAR
 from sparsebayes.design import ArrayDesign, Design, Moments, make_design
 from sparsebayes.dictionaries import Bias, Linear
 from sparsebayes.dictionaries._kernel_parameters import POOLED
@@ -41,40 +40,12 @@ _NARROW = 4.0  # gamma by which it is guessed where that is yet to be found, of 
 _CHUNK_CELLS = 2**22  # entries of atoms that are evaluated at a time
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedLowRank:
+class WeightedLowRank(NamedTuple):
     """Products of centered atoms in one metric of the rows: all of them by k x k numbers."""
 
     mean: FloatArray  # (M,) what is taken off each atom
     squares: FloatArray  # (M,) of centered atoms
-    A: FloatArray  # (k, N) coordinates of the rows: those of the design, not a copy
-    middle: FloatArray  # (k,) what is taken off each of them
-    B: FloatArray  # (k, M) coordinates of the atoms
-    metric: FloatArray  # (k, M) of the atoms, times the products of the rows' coordinates
-
-    keep = True
-    collinear = COLLINEAR
-
-    def correlate(self, row: FloatArray) -> FloatArray:
-        """Products of centered atoms with N numbers: shape (M,)."""
-        return np.asarray((self.A @ row - self.middle * row.sum()) @ self.B)
-
-    def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Products of some centered atoms with all of them, of unit norm: shape (k, M)."""
-        rows = np.asarray(self.metric[:, some].T @ self.B) * unit
-        rows *= unit[some, None]
-        return rows
-
-    def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Products of some centered atoms with each other, of unit norm."""
-        G = self.metric[:, some].T @ self.B[:, some]
-        return np.asarray(0.5 * (G + G.T)) * (unit[some, None] * unit[some])
-
-    def least_squares(self, unit: FloatArray) -> None:
-        """Not used: squares are well enough."""
-
-    def root(self, some: IndexArray, unit: FloatArray) -> None:
-        """Not used: squares are well enough."""
+    metric: FloatArray  # (k, M) coordinates of atoms, times the products of those of the rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +113,14 @@ class LowRankDesign:
             squares[squares <= _CONSTANT**2 * whole] = 0.0
         return Moments(mean, np.sqrt(squares))
 
-    def weighted(self, weights: FloatArray, center: bool) -> WeightedLowRank | None:
+    def weighted(self, weights: FloatArray | None, center: bool) -> WeightedLowRank | None:
         """Return products of all atoms, with weights of the rows that are not negative.
 
         None where some atoms are so faint, or so nearly constant, that products of coordinates
         leave little of them: they must be summed one by one.
         """
         middle = np.zeros(len(self.A))
+        weights = np.ones(self.shape[0]) if weights is None else weights
         total = float(weights.sum())
         if not total > 0:
             return None
@@ -164,7 +136,7 @@ class LowRankDesign:
             least = np.maximum(least, _CANCELLATION * (squares + total * mean**2))
         if not (squares > least).all():
             return None
-        return WeightedLowRank(mean, squares, self.A, middle, self.B, metric)
+        return WeightedLowRank(mean, squares, metric)
 
     def squares(self, rows: FloatArray) -> FloatArray:
         """Return ``rows @ Phi**2`` for ``rows`` of shape (k, N): shape (k, M)."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.expanded import Rooted, in_coordinates
+from sparsebayes.core.expanded import in_coordinates
 from sparsebayes.core.quadratic import AnyQuadratic, LazyQuadratic
+from sparsebayes.core.sums import Rooted
 from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms, Linear
 from sparsebayes.laplace import SOME_ROWS, Latent

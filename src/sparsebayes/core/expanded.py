@@ -9,35 +9,25 @@ The place need be no mode: there ``l(f) + slope (f' - f) - (f' - f)'B(f' - f)/2`
 likelihood looks like.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
-from sparsebayes.core.quadratic import (
-    ROOTED,
-    SUMMED,
-    Columns,
-    Facts,
-    LazyQuadratic,
-    Products,
-    Root,
-)
+from sparsebayes.core.quadratic import Columns, Facts, InnerProducts, LazyQuadratic
 from sparsebayes.core.roots import rooted
-from sparsebayes.core.sums import Known
+from sparsebayes.core.sums import Known, Rooted
 from sparsebayes.mode_search import Normal, Place
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-P = TypeVar("P", bound=Products)
+P = TypeVar("P", bound=InnerProducts)
 
 __all__ = [
     "CONSTANT",
     "ActiveColumns",
     "Projected",
-    "Rooted",
     "active_quadratic",
     "expanded",
     "in_coordinates",
@@ -158,91 +148,6 @@ def active_quadratic(
     known = Known(gram - D @ intercepts.covariance @ D.T, scale, rows=rows)
     value = value_at(normal, place, value, total)
     return expanded(known, intercepts, mean, sums, total, shared, value)
-
-
-class Rooted:
-    """Columns D = F A of few coordinates: what D'D loses where weights cancel is still in D."""
-
-    keep = True
-    collinear = ROOTED
-
-    def __init__(
-        self,
-        F: FloatArray,  # (r, q K)
-        t: FloatArray,  # (r, 1)
-        A: FloatArray,  # (q, M)
-        K: int,
-        seen: Any = None,  # whatever the sums were, for those who make others from them
-    ) -> None:
-        self.F, self.t, self.A, self.K, self.seen = F, t, A, K, seen
-
-    def roots(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Columns of D, of unit norm, (r, k)."""
-        found = np.empty((len(self.F), some.size))
-        for k in range(self.K):
-            mine = np.flatnonzero(some % self.K == k)
-            found[:, mine] = self.F[:, k :: self.K] @ self.A[:, some[mine] // self.K]
-        return found * unit[some]
-
-    def along(self, rows: FloatArray, unit: FloatArray) -> FloatArray:
-        """Products of rows, shape (p, r), with all columns of D, shape (p, M K)."""
-        left, found = rows @ self.F, np.empty((len(rows), unit.size))
-        for k in range(self.K):
-            found[:, k :: self.K] = left[:, k :: self.K] @ self.A
-        return found * unit
-
-    def squares(self, pairs: bool) -> FloatArray:
-        """Products of the columns of each atom with each other, or themselves: (M, K, K)."""
-        K = self.K
-        found = np.zeros((self.A.shape[1], K, K))
-        for k in range(K):
-            own = self.F[:, k::K] @ self.A
-            found[:, k, k] = np.einsum("qm,qm->m", own, own)
-            for other in range(k + 1, K if pairs else k):
-                products = np.einsum("qm,qm->m", own, self.F[:, other::K] @ self.A)
-                found[:, k, other] = found[:, other, k] = products
-        return found
-
-    def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Products of some columns with all, shape (k, M K)."""
-        return self.along(self.roots(some, unit).T, unit)
-
-    def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
-        """Products of some columns with each other, shape (k, k)."""
-        D = self.roots(some, unit)
-        return np.asarray(D.T @ D)
-
-    def least_squares(self, unit: FloatArray) -> "_Turned":
-        """What all of them are the squares of."""
-        return _Turned(self, unit)
-
-    def root(self, some: IndexArray, unit: FloatArray) -> Root:
-        """The same of some columns."""
-        return Root(self.roots(some, unit), self.t)
-
-
-@dataclass(frozen=True)
-class _Turned:
-    """The small design D, of columns of unit norm."""
-
-    at: Rooted
-    unit: FloatArray
-    rest = None
-    error = SUMMED
-    least = ROOTED
-
-    @property
-    def t(self) -> FloatArray:
-        """Targets, (r, 1)."""
-        return self.at.t
-
-    def columns(self, indices: IndexArray) -> FloatArray:
-        """Return some columns, shape (r, k)."""
-        return self.at.roots(indices, self.unit)
-
-    def along(self, rows: FloatArray) -> FloatArray:
-        """Products of rows with all columns."""
-        return self.at.along(rows, self.unit)
 
 
 def in_coordinates(

@@ -18,7 +18,7 @@ from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-P = TypeVar("P", bound="Products")
+P = TypeVar("P", bound="InnerProducts")
 
 __all__ = [
     "COLLINEAR",
@@ -31,11 +31,11 @@ __all__ = [
     "Columns",
     "Facts",
     "Gram",
+    "InnerProducts",
     "Later",
     "LazyQuadratic",
     "LeastSquares",
     "OrthonormalQuadratic",
-    "Products",
     "Quadratic",
     "Root",
     "Targets",
@@ -403,7 +403,7 @@ class Columns(NamedTuple):
     squares: FloatArray | None = None  # (M, K, K) where the columns of an atom share its variance
 
 
-class Products(Protocol):
+class InnerProducts(Protocol):
     """Products of columns with each other, summed over rows wherever these are kept.
 
     Intercepts are projected out here; ``unit``, (M K,), brings columns to unit norm.

@@ -1,6 +1,7 @@
 """Quadratics of atoms at rows in memory: products with a design, in a metric of its rows."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,14 @@ from sparsebayes.core.quadratic import (
     Later,
     LazyQuadratic,
     LeastSquares,
-    Products,
     Root,
     Targets,
     most_rooted,
     reduced,
 )
+from sparsebayes.core.sums import InCoordinates
 from sparsebayes.design import Design
-from sparsebayes.low_rank import LowRankDesign, WeightedLowRank
+from sparsebayes.low_rank import LowRankDesign
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
@@ -57,10 +58,15 @@ class Stored:
         mean: FloatArray,  # (M,)
         t: FloatArray | None = None,  # (N, T) targets, times roots of weights, if they are kept
         rest: float = 0.0,  # squares of targets that no row has
+        metric: FloatArray | None = None,  # (k, M) where rows and atoms have few coordinates
     ) -> None:
         self.design, self.weights, self.mean, self.t, self.rest = design, weights, mean, t, rest
         self.total = float(design.shape[0] if weights is None else weights.sum())
-        self._coordinates: Root | None = None
+        self._few: InCoordinates | None = None
+        self._is_few = metric is not None
+        if isinstance(design, LowRankDesign):
+            root = None if t is None else partial(_few_rows, design, weights, mean, t, rest)
+            self._few = InCoordinates(design.B, design.B if metric is None else metric, root)
 
     def unit_atoms(self, some: IndexArray, unit: FloatArray) -> FloatArray:
         """Centered atoms of unit norm as rows, shape (k, N)."""
@@ -72,6 +78,8 @@ class Stored:
 
     def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
         """Products of some columns with all, shape (k, M)."""
+        if self._few is not None and self._is_few:
+            return self._few.columns(some, unit)
         atoms = self.unit_atoms(some, unit)
         if self.weights is not None:
             atoms *= self.weights
@@ -84,6 +92,8 @@ class Stored:
 
     def block(self, some: IndexArray, unit: FloatArray) -> FloatArray:
         """Products of some columns with each other, shape (k, k)."""
+        if self._few is not None and self._is_few:
+            return self._few.block(some, unit)
         N, M = self.design.shape
         step = max(1, _CHUNK_CELLS // N)
         if some.size <= step or 2 * some.size < M:
@@ -100,35 +110,40 @@ class Stored:
 
     def least_squares(self, unit: FloatArray) -> LeastSquares | None:
         """Atoms and targets at the rows, or in the few coordinates that the rows have."""
-        if self.t is None:
-            return None
-        if not isinstance(self.design, LowRankDesign):
-            return AtRows(self, unit, self.t)
-        if self._coordinates is None:
-            self._coordinates = self._in_coordinates(self.design, unit, self.t)
-        return self._coordinates
-
-    def _in_coordinates(self, design: LowRankDesign, unit: FloatArray, t: FloatArray) -> Root:
-        A = design.A.T
-        ones = np.ones(len(A)) if self.weights is None else self.weights
-        if self.mean.any():
-            A = A - (ones @ A) / self.total
-        basis, R = np.linalg.qr(A * np.sqrt(ones)[:, None])
-        found = basis.T @ t
-        left = t - basis @ found
-        return Root((R @ design.B) * unit, found, self.rest + float(np.vdot(left, left)), EPS)
+        if self._few is not None:
+            return self._few.least_squares(unit)
+        return None if self.t is None else AtRows(self, unit, self.t)
 
     def root(self, some: IndexArray, unit: FloatArray) -> Later | None:
         """The root of some columns, where squares of them lose digits."""
-        if self.t is None:
+        if self._few is not None:
+            return self._few.root(some, unit)
+        rows = self.least_squares(unit)
+        if rows is None:
             return None
 
         def made(indices: IndexArray) -> Root:
-            rows = self.least_squares(unit)
-            assert rows is not None
             return reduced(Root(rows.columns(indices), rows.t, rows.rest, rows.error))
 
         return Later(made, some, most_rooted(self.design.shape[0]))
+
+
+def _few_rows(
+    design: LowRankDesign,
+    weights: FloatArray | None,
+    mean: FloatArray,
+    t: FloatArray,
+    rest: float,
+) -> Root:
+    """Coordinates of the rows and targets as a triangle."""
+    A = design.A.T
+    ones = np.ones(len(A)) if weights is None else weights
+    if mean.any():
+        A = A - (ones @ A) / ones.sum()
+    k = A.shape[1]
+    rows = np.concatenate([A * np.sqrt(ones)[:, None], t], axis=1)
+    R = np.asarray(np.linalg.qr(rows, mode="r"))
+    return Root(R[:k, :k], R[:k, k:], rest + float(np.square(R[k:, k:]).sum()), EPS)
 
 
 @dataclass(frozen=True)
@@ -186,13 +201,12 @@ def weighted_quadratic(
     weighted = residual if weights is None else residual * weights[:, None]
     rooted = residual if weights is None else residual * np.sqrt(weights)[:, None]
     targets = Targets(total, average, float(np.einsum("ij,ij->", weighted, residual)))
-    moments = design.moments(weights, center)
-    mean = moments.mean
+    mean, norm, metric = _sizes(design, weights, center)
     drawn = design.correlate(np.ascontiguousarray(weighted.T))
     drawn -= weighted.sum(axis=0)[:, None] * mean
     return LazyQuadratic(
-        Stored(design, weights, mean, rooted, targets.rest(noise_prior)),
-        Columns(mean, moments.norm, drawn.T, targets.offset(center)),
+        Stored(design, weights, mean, rooted, targets.rest(noise_prior), metric),
+        Columns(mean, norm, drawn.T, targets.offset(center)),
         targets.facts(center, noise_prior),
         Intercepts(np.full((1, 1, 1), total), center),
     )
@@ -296,38 +310,43 @@ def expanded_quadratic(
 ) -> AnyQuadratic:
     """The quadratic of a likelihood around f, of which ``value`` depends on no weight."""
     intercepts, total = Intercepts(curvature, center), pull.sum(axis=0)
-    (_, M), K = design.shape, len(total)
-    products: Products | None = None
-    if isinstance(design, LowRankDesign) and K == 1:
-        products = design.weighted(curvature[:, 0, 0], center)
-    if isinstance(products, WeightedLowRank):
-        mean, cross = products.mean, np.zeros((M, 1, 1))
-        squares = products.squares[:, None, None]
-        drawn = products.correlate(pull[:, 0])[:, None]
-    else:
-        mean, cross, squares = _moments(design, curvature, intercepts.C, center, shared)
-        drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
+    K = len(total)
+    mean, cross, squares, metric = _moments(design, curvature, intercepts.C, center, shared)
+    drawn = design.correlate(np.ascontiguousarray(pull.T)).T - mean[:, None] * total
     sums = projected(intercepts, cross, squares, drawn, total)
-    if products is None and K == 1:
-        products = Stored(design, np.ascontiguousarray(curvature[:, 0, 0]), mean)
-    elif products is None:
+    products: Stored | StoredLatent
+    if K == 1:
+        weights = np.ascontiguousarray(curvature[:, 0, 0])
+        products = Stored(design, weights, mean, metric=metric)
+    else:
         products = StoredLatent(design, curvature, mean, intercepts.C, cross, sums.tilt, shared)
     return expanded(products, intercepts, mean, sums, total, shared, value)
 
 
+def _sizes(
+    design: Design, weights: FloatArray | None, center: bool
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Means and norms of atoms, and the metric of coordinates if nothing is lost in them."""
+    low = design.weighted(weights, center) if isinstance(design, LowRankDesign) else None
+    if low is not None:
+        return low.mean, np.sqrt(low.squares), low.metric
+    found = design.moments(weights, center)
+    return found.mean, found.norm, None
+
+
 def _moments(
     design: Design, B: FloatArray, C: FloatArray, center: bool, shared: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Means of atoms, and sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray | None]:
+    """Means of atoms, sums of B_kl (phi - mean) and B_kl (phi - mean)^2 over samples."""
     M, K = design.shape[1], B.shape[1]
     cross, blocks = np.zeros((M, K, K)), np.zeros((M, K, K))
     if not B.any():  # every sample is saturated: no atom has a norm
-        return np.zeros(M), cross, blocks
+        return np.zeros(M), cross, blocks, None
     if K == 1:
-        own = design.moments(np.ascontiguousarray(B[:, 0, 0]), center)
+        mean, norm, metric = _sizes(design, np.ascontiguousarray(B[:, 0, 0]), center)
         with np.errstate(over="ignore", under="ignore"):
-            blocks[:, 0, 0] = own.norm**2
-        return own.mean, cross, blocks
+            blocks[:, 0, 0] = norm**2
+        return mean, cross, blocks, metric
     one, two = np.triu_indices(K)
     same = one == two
     rows = np.ascontiguousarray(B[:, one, two].T)  # (pairs, N)
@@ -352,7 +371,7 @@ def _moments(
         cross[:, one, two] = cross[:, two, one] = first
     blocks[:, one[needed], two[needed]] = second
     blocks[:, two[needed], one[needed]] = second
-    return mean, cross, blocks
+    return mean, cross, blocks, None
 
 
 def weighted_gram(

@@ -128,56 +128,13 @@ class Span:
             return self
         return replace(self, mix=mix, A=A)
 
-    def between(
-        self, gram: FloatArray, one: IndexArray, two: IndexArray | None = None
-    ) -> FloatArray:
-        """Products of some atoms with others, of those of the few with each other.
-
-        Parameters
-        ----------
-        gram : ndarray of shape (r, r)
-            Of the few.
-        one : ndarray of shape (p,)
-            Atoms.
-        two : ndarray of shape (q,) or None, default=None
-            Others; None for the same, and a symmetric result.
-
-        Returns
-        -------
-        ndarray of shape (p, q)
-            The products.
-        """
-        left = self.T[:, one].T @ gram
-        if two is not None:
-            return np.asarray(left @ self.T[:, two])
-        found = left @ self.T[:, one]
-        return np.asarray(0.5 * (found + found.T))
-
-    def products(self, sums: ProductSums, chosen: IndexArray) -> ProductSums:
-        """Sums of all atoms, of those of the few with each other.
-
-        Parameters
-        ----------
-        sums : ProductSums
-            Of the few, less their references; all products with each other.
-        chosen : ndarray of shape (k,)
-            Atoms whose products with all others are wanted.
-
-        Returns
-        -------
-        ProductSums
-            The same of all atoms.
-        """
-        gram, T, every = sums.columns, self.T, np.arange(self.T.shape[1])
-        if np.array_equal(chosen, every):
-            columns = self.between(gram, every)
-            second = columns.diagonal().copy()
-        else:
-            columns = self.between(gram, chosen, every)
-            second = np.einsum("rm,rm->m", T, gram @ T)
-        return replace(
-            sums, first=sums.first @ T, second=second, drawn=sums.drawn @ T, columns=columns
-        )
+    def products(self, sums: ProductSums) -> ProductSums:
+        """Sums of all atoms, of those of the few; none of the products of atoms with each other."""
+        T, M = self.T, self.T.shape[1]
+        second = np.einsum("rm,rm->m", T, sums.columns @ T)
+        first, drawn, none = sums.first @ T, sums.drawn @ T, np.empty((0, M))
+        faint = np.zeros((2, M))
+        return replace(sums, first=first, second=second, drawn=drawn, columns=none, faint=faint)
 
 
 def find_span(atoms: Atoms, X: Any, center: bool = True) -> Span | None:

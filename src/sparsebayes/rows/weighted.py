@@ -1,7 +1,7 @@
 """The quadratic of Gaussian noise on rows that are kept elsewhere: sums over them, and no more."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from sparsebayes.core.quadratic import (
     most_rooted,
     reduced,
 )
+from sparsebayes.core.sums import InCoordinates
 from sparsebayes.design import Moments
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries._protocol import OutOfRange
@@ -38,14 +39,14 @@ from sparsebayes.rows.span import Span
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["RowProducts", "RowQuadratic", "row_quadratic"]
+__all__ = ["RowQuadratic", "row_quadratic"]
 
 # A norm about a mean that lies this much nearer than the reference is summed again about the mean.
 _CANCELLATION = 1e-3
 
 
 class RowProducts:
-    """Products of atoms at rows that are kept elsewhere: passes over them, or sums of a few."""
+    """Products of atoms at rows that are kept elsewhere: passes over them."""
 
     keep = True
     collinear = COLLINEAR
@@ -56,28 +57,16 @@ class RowProducts:
         atoms: Atoms,
         center: bool,
         reference: FloatArray,  # (M,) about where the means of the atoms are
-        span: Span | None,
+        sums: ProductSums,
+        mean: FloatArray,  # (M,) of atoms
+        offset: FloatArray,  # (T,) what is taken off the targets
+        rest: float,  # squares of targets that no row has
     ) -> None:
-        self.rows, self.atoms, self.center = rows, atoms, center
-        self.reference, self.span = reference, span
+        self.rows, self.atoms, self.center, self.reference = rows, atoms, center, reference
+        self.mean, self.offset, self.rest = mean, offset, rest
+        self.total = sums.total
+        self.shift = sums.first if center else np.zeros(atoms.size)
         self._whole: Later | None = None
-        self._spanned: tuple[FloatArray, FloatArray] | None = None
-        self.shift, self.total, self.rest = np.zeros(0), 0.0, 0.0
-        self.mean, self.offset = np.zeros(0), np.zeros(0)
-
-    def sums(self, chosen: IndexArray) -> ProductSums:
-        """One pass over the rows."""
-        if self.span is None:
-            return self.rows.fold(Products(self.atoms, self.reference, chosen))
-        every = np.arange(self.span.rank)
-        few = self.rows.fold(Products(self.span.few, self.span.reference, every))
-        self._few = few.columns
-        return replace(self.span.products(few, chosen), faint=np.zeros((2, self.atoms.size)))
-
-    def placed(self, sums: ProductSums, mean: FloatArray, offset: FloatArray, rest: float) -> None:
-        """Keep what projects the intercepts out, and what the root needs."""
-        self.total, self.mean, self.offset, self.rest = sums.total, mean, offset, rest
-        self.shift = sums.first if self.center else np.zeros(self.atoms.size)
 
     def scaled(self, columns: FloatArray, chosen: IndexArray, unit: FloatArray) -> FloatArray:
         """Columns of G, of sums about the reference."""
@@ -88,9 +77,6 @@ class RowProducts:
 
     def columns(self, some: IndexArray, unit: FloatArray) -> FloatArray:
         """Products of some columns with all, shape (k, M)."""
-        if self.span is not None:
-            every = np.arange(self.atoms.size)
-            return self.scaled(self.span.between(self._few, some, every), some, unit)
         sums = self.rows.fold(Products(self.atoms, self.reference, some, alone=True))
         return self.scaled(sums.columns, some, unit)
 
@@ -98,11 +84,7 @@ class RowProducts:
         """Products of some columns with each other, shape (k, k)."""
         if not some.size:
             return np.empty((0, 0))
-        if self.span is not None:
-            gram = self.span.between(self._few, some)
-        else:
-            few = self.atoms.restrict(some)
-            gram = self.rows.fold(Grams(few, self.reference[some])).gram
+        gram = self.rows.fold(Grams(self.atoms.restrict(some), self.reference[some])).gram
         shift, inverse = self.shift[some], unit[some]
         G = gram - shift[:, None] * (shift / self.total)
         G *= inverse
@@ -110,35 +92,33 @@ class RowProducts:
         return G
 
     def least_squares(self, unit: FloatArray) -> Root | None:
-        """All atoms and the targets in one more pass, where they are few or sums of few."""
+        """All atoms and the targets in one more pass, where they are few."""
         if self._whole is None:
             self._whole = self.root(np.arange(self.atoms.size), unit)
         return self._whole()
 
     def root(self, some: IndexArray, unit: FloatArray) -> Later:
-        """The root of some atoms: a pass with them, or with the few that they are sums of."""
-        span, most = self.span, most_rooted(int(self.total))
+        """The root of some atoms: a pass with them."""
 
         def made(indices: IndexArray) -> Root:
-            if span is None:
-                D, t = self._factored(self.atoms.restrict(indices), self.mean[indices])
-            else:
-                if self._spanned is None:
-                    self._spanned = self._factored(span.few, span.reference)
-                D, t = self._spanned
-                D = D @ span.T[:, indices]
-            return reduced(Root(D * unit[indices], t, self.rest, EPS))
+            few = self.atoms.restrict(indices)
+            found = _factored(self.rows, few, self.mean[indices], self.offset, self.center)
+            D = found.D * unit[indices]
+            return reduced(found._replace(D=D, rest=self.rest))
 
-        return Later(made, some, most if span is None else self.atoms.size)
-
-    def _factored(self, atoms: Atoms, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Atoms and targets as a triangle, in a pass that forms no squares."""
-        factors = Factors(atoms, reference, self.offset, self.center)
-        R = factors.merged(self.rows.fold(factors, side_by_side))
-        return R[:, : atoms.size], R[:, atoms.size :]
+        return Later(made, some, most_rooted(int(self.total)))
 
 
-RowQuadratic = LazyQuadratic[RowProducts]
+def _factored(
+    rows: Rows, atoms: Atoms, reference: FloatArray, offset: FloatArray, center: bool
+) -> Root:
+    """Atoms and targets as a triangle, in a pass that forms no squares."""
+    factors = Factors(atoms, reference, offset, center)
+    R = factors.merged(rows.fold(factors, side_by_side))
+    return Root(R[:, : atoms.size], R[:, atoms.size :], error=EPS)
+
+
+RowQuadratic = LazyQuadratic[Any]
 
 
 def row_quadratic(
@@ -153,47 +133,60 @@ def row_quadratic(
     """The quadratic of Gaussian noise of rows whose ``y`` are targets, (n, T): one pass over them.
 
     That pass also finds columns of G of the atoms ``prefetch``. Means of atoms are about
-    ``reference``; with a ``span`` nothing is evaluated but the few that all others are sums of.
+    ``reference``. With a ``span`` nothing is evaluated but the few that all others are sums of, and
+    that pass finds all of G.
     """
-    M, chosen = atoms.size, np.asarray(prefetch, dtype=np.intp)
-    about = np.zeros(M)
-    if span is not None:
-        about = span.means
-    elif center and reference is not None:
+    chosen, about = np.asarray(prefetch, dtype=np.intp), np.zeros(atoms.size)
+    if center and reference is not None:
         about = reference
-    products = RowProducts(rows, atoms, center, about, span)
-    sums = products.sums(chosen)
-    moments, lossy = _moments(products, sums)
+    metric = None
+    if span is not None:
+        about, every = span.means, np.arange(span.rank)
+        few = rows.fold(Products(span.few, span.reference, every))
+        shift = few.first if center else np.zeros(span.rank)
+        metric = (few.columns - shift[:, None] * (shift / few.total)) @ span.T
+        sums = span.products(few)
+    else:
+        sums = rows.fold(Products(atoms, about, chosen))
+    moments, lossy = _moments(atoms, sums, about, center)
     if lossy:
-        products = RowProducts(rows, atoms, center, moments.mean, None)
-        sums = products.sums(chosen)
-        moments, _ = _moments(products, sums)
+        about, metric = moments.mean, None
+        sums = rows.fold(Products(atoms, about, chosen))
+        moments, _ = _moments(atoms, sums, about, center)
     total = sums.total
     mean = sums.t / total
     squares = sums.tt - total * mean**2 if center else sums.tt
     targets = Targets(total, mean, float(squares.sum()))
-    offset = targets.offset(center)
-    products.placed(sums, moments.mean, offset, targets.rest(noise_prior))
-    quad = LazyQuadratic(
-        products,
-        Columns(moments.mean, moments.norm, (sums.drawn - offset[:, None] * sums.first).T, offset),
-        targets.facts(center, noise_prior),
-        Intercepts(np.full((1, 1, 1), total), center),
-    )
+    offset, rest = targets.offset(center), targets.rest(noise_prior)
+    drawn = (sums.drawn - offset[:, None] * sums.first).T
+    columns = Columns(moments.mean, moments.norm, drawn, offset)
+    intercepts = Intercepts(np.full((1, 1, 1), total), center)
+    facts = targets.facts(center, noise_prior)
+    if metric is not None and span is not None:
+        spanning = span.few, span.reference
+
+        def root() -> Root:
+            return _factored(rows, *spanning, offset, center)._replace(rest=rest)
+
+        return LazyQuadratic(InCoordinates(span.T, metric, root), columns, facts, intercepts)
+    products = RowProducts(rows, atoms, center, about, sums, moments.mean, offset, rest)
+    quad = LazyQuadratic(products, columns, facts, intercepts)
     quad.keep(chosen, lambda fresh: products.scaled(sums.columns, fresh, quad.unit))
     return quad
 
 
-def _moments(products: RowProducts, sums: ProductSums) -> tuple[Moments, bool]:
+def _moments(
+    atoms: Atoms, sums: ProductSums, reference: FloatArray, center: bool
+) -> tuple[Moments, bool]:
     """Means and norms of atoms, and whether a bad reference has cost them digits."""
-    mean, norm, lost = norms_of(sums, products.reference, products.center)
+    mean, norm, lost = norms_of(sums, reference, center)
     gone = lost > 0
-    if gone.any() and (not norm.any() or not _may_vanish(products.atoms)[gone].all()):
+    if gone.any() and (not norm.any() or not _may_vanish(atoms)[gone].all()):
         raise OutOfRange(
             f"the atoms have values of size {lost[gone].min():.0e}, whose squares leave the "
             "range of float64: give X in other units."
         )
-    if not products.center:
+    if not center:
         return Moments(mean, norm), False
     centered = sums.second - sums.total * (sums.first / sums.total) ** 2
     lossy = (centered < _CANCELLATION * sums.second) & (norm > 0)

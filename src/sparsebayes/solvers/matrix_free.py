@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes._hyperprior import refuse_if_never_out
-from sparsebayes.core.quadratic import LazyQuadratic, Products
+from sparsebayes.core.quadratic import InnerProducts, LazyQuadratic
 from sparsebayes.core.stored import Stored, StoredQuadratic
 from sparsebayes.engine import log_evidence_constant, log_hyperprior
 from sparsebayes.hyperpriors import best_variance, gain
@@ -194,7 +194,7 @@ def _next_noise(point: _Point, noise: Noise) -> float:
     return max(point.noise_var * float(np.clip(ratio, _FALL, 1 / _FALL)), noise.floor)
 
 
-def _is_plain(products: Products) -> bool:
+def _is_plain(products: InnerProducts) -> bool:
     """Whether they are of a design whose rows all count the same."""
     return isinstance(products, Stored) and products.weights is None
 
