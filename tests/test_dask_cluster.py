@@ -50,7 +50,7 @@ Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=len(X))
 
 
 def method_of_start():
-    """Workers are forked from a process that imports what they need, where there is such a thing."""
+    """Workers are forked from a process that imports what they need, where it is to be had."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return "spawn"
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):

@@ -489,6 +489,12 @@ class TestBadParquet:
         assert isinstance(caught.value.__cause__, FileNotFoundError)
         path.write_bytes(whole)
         assert sum(block.n for block in read(source)) == 40
+        pd.read_parquet(path).drop(columns="b").to_parquet(path)
+        with pytest.raises(ChunkError, match=r"chunk 2 \(.*part-2.parquet\): it has no column 'b'"):
+            read(source)
+        frame(slice(20, 30)).assign(b="five").to_parquet(path)
+        with pytest.raises(ChunkError, match=r"chunk 2 \(.*part-2.parquet\): .*must be numbers"):
+            read(source)
         frame(slice(20, 35)).to_parquet(path)
         with pytest.raises(ChunkError, match=r"chunk 4 \(part-3.parquet\): it has more rows than"):
             read(source)
