@@ -43,7 +43,7 @@ def search():
 @parametrize_with_checks(
     [
         EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1, 1.0]}),
-        EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Linear() + Bias()]}),
+        EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Bias()]}),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
