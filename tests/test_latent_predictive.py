@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
-from scipy.integrate import quad
-from scipy.special import expit, log_expit, logsumexp, ndtr, softmax
+from scipy.special import expit, gammaln, log_expit, logsumexp, ndtr, softmax
 
 from pairwise import pairwise
 from sparsebayes import count_integrals
@@ -16,17 +15,20 @@ from sparsebayes.latent_integrals import log_mean_sigmoid, log_mean_softmax, plu
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.predictive import Categorical, Counts
 
+NODES, SHARES = np.polynomial.legendre.leggauss(160)
+
 
 def sigmoid_by_quad(m, v):
-    """E sigmoid(f): a well-scaled variable, split where the sigmoid and the normal change."""
+    """E sigmoid(f): by Gauss's rule between where the sigmoid and the normal change."""
     s = v**0.5
     marks = sorted(
-        {z for x in (-40, -5, 0, 5, 40) if abs(z := (x - m) / s) < 12} | {-12.0, 0.0, 12.0}
+        {z for x in (-40, -5, 0, 5, 40) if abs(z := (x - m) / s) < 12} | {-12.0, -4.0, 0.0, 4.0, 12}
     )
-    return sum(
-        quad(lambda z: expit(m + s * z) * stats.norm.pdf(z), a, b, epsabs=1e-14, limit=200)[0]
-        for a, b in itertools.pairwise(marks)
-    )
+    total = 0.0
+    for a, b in itertools.pairwise(marks):
+        z = 0.5 * (a + b) + 0.5 * (b - a) * NODES
+        total += 0.5 * (b - a) * SHARES @ (expit(m + s * z) * np.exp(-0.5 * z**2))
+    return total / np.sqrt(2 * np.pi)
 
 
 MEANS = [0.0, 1e-3, 0.3, 1.0, 3.0, 10.0, 50.0, 1e3]
@@ -132,7 +134,7 @@ def softmax_by_grid(m, Sigma):
     """E softmax(f) for three classes: the plane of contrasts on a dense grid."""
     T = np.array([[1, -1, 0], [1, 1, -2]]) / np.sqrt([[2], [6]])
     size, vectors = np.linalg.eigh(T @ Sigma @ T.T)
-    z = np.linspace(-7, 7, 351)
+    z = np.linspace(-7, 7, 351 if size.max() > 10 else 101)
     w = np.exp(-0.5 * z**2)
     w /= w.sum()
     plane = np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1)
@@ -147,7 +149,7 @@ def softmax_of_independent(m, v):
     of f_j plus Gumbel noise is the chance of no event at the rate exp(f_j - x).
     """
     K, s = len(m), np.sqrt(v)
-    x = np.linspace((m - 10 * s).min() - 6, (m + 10 * s).max() + 45, 4001)
+    x = np.linspace((m - 10 * s).min() - 6, (m + 10 * s).max() + 45, 2001)
     below = np.stack([count_integrals.cdf(0 * x, m[j] - x, 0 * x + s[j]) for j in range(K)])
     middle = 0.5 * (below[:, 1:] + below[:, :-1])
     others = [np.prod(np.delete(middle, k, axis=0), axis=0) for k in range(K)]
@@ -176,8 +178,8 @@ def test_softmax_where_only_one_direction_is_uncertain(K):
 @pytest.mark.parametrize("kind", ["full", "independent", "two directions"])
 def test_three_classes_against_a_grid(v, kind):
     rng = np.random.default_rng(0)
-    m = rng.normal(size=(6, 3)) * (1 + v) ** 0.5
-    Sigma = covariances(kind, 6, 3, v, rng)
+    m = rng.normal(size=(4, 3)) * (1 + v) ** 0.5
+    Sigma = covariances(kind, 4, 3, v, rng)
     want = np.array([softmax_by_grid(*row) for row in zip(m, Sigma, strict=True)])
     error = np.exp(log_mean_softmax(m, Sigma)) - want
     largest, typical = ACCURACY[v]
@@ -190,7 +192,7 @@ def test_three_classes_against_a_grid(v, kind):
 )
 def test_independent_classes_against_one_integral(K, v):
     rng = np.random.default_rng(K)
-    rows = 3 if K < 26 else 1  # the integral of each takes long
+    rows = 2 if K < 26 else 1  # the integral of each takes long
     m = rng.normal(size=(rows, K)) * (1 + v) ** 0.5
     variances = v * rng.uniform(0.2, 1, size=(rows, K))
     want = np.array([softmax_of_independent(*row) for row in zip(m, variances, strict=True)])
@@ -314,19 +316,15 @@ def test_categorical_draws():
 
 
 def pmf_by_quad(k, m, s):
-    """E Poisson(k; exp(f)): around the mode of the integrand."""
-    f = np.linspace(m - 12 * s - 30, m + 12 * s + 30, 200_001)
-    logs = stats.poisson.logpmf(k, np.exp(np.minimum(f, 600.0))) - 0.5 * ((f - m) / s) ** 2
-    top = f[np.nanargmax(logs)]
-    inside = f[logs > np.nanmax(logs) - 45]
-    marks = np.unique(np.clip([inside[0] - 1e-2, top, inside[-1] + 1e-2], None, 600.0))
-    peak = np.nanmax(logs)
+    """E Poisson(k; exp(f)): a fine grid around the mode of the integrand, coarsely found."""
 
-    def integrand(x):
-        return np.exp(stats.poisson.logpmf(k, np.exp(x)) - 0.5 * ((x - m) / s) ** 2 - peak)
+    def logs(f):
+        return k * f - np.exp(np.minimum(f, 600.0)) - gammaln(k + 1) - 0.5 * ((f - m) / s) ** 2
 
-    area = sum(quad(integrand, a, b, limit=500)[0] for a, b in itertools.pairwise(marks))
-    return peak + np.log(area / s) - 0.5 * np.log(2 * np.pi)
+    f = np.linspace(m - 12 * s - 30, m + 12 * s + 30, 20_001)
+    inside = f[logs(f) > logs(f).max() - 45]
+    f = np.linspace(inside[0] - 1e-2, inside[-1] + 1e-2, 4001)
+    return logsumexp(logs(f)) + np.log((f[1] - f[0]) / s) - 0.5 * np.log(2 * np.pi)
 
 
 @pytest.mark.parametrize("s", [1e-3, 0.1, 1.0, 2.9, 3.1, 8.0])
