@@ -58,8 +58,8 @@ def test_mean_by_conjugate_gradients(posterior):
 
 def test_draws_have_the_covariance_of_the_posterior(posterior):
     _, implicit, state = posterior
-    draws = implicit.draw(np.random.RandomState(0), 20_000, 60, tol=1e-6)
-    W = draws.whitened.T @ draws.whitened / 20_000
+    draws = implicit.draw(np.random.RandomState(0), 12_000, 60, tol=1e-6)
+    W = draws.whitened.T @ draws.whitened / 12_000
     np.testing.assert_allclose(W, state.white.W, atol=0.05)
     U = implicit.matrix.synthesize(np.eye(100))
     C = 0.02 * np.eye(60) + (U[implicit.active].T * implicit.v) @ U[implicit.active]

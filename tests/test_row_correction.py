@@ -152,12 +152,12 @@ def test_a_sample_of_a_draw_is_the_same_in_all_blocks(kinds):
 def test_a_fit_needs_few_looks_at_all_rows(monkeypatch):
     monkeypatch.setattr(_journey, "_STRUCTURE", (0.01, 300, 300))
     passes, evidence = np.zeros(2), np.zeros(2)
-    for draw in (1, 5, 7):  # one of them may lead to another optimum
-        data = mixtures(12_000, random_state=draw)
-        for i, sample in enumerate((10**9, 2400)):
+    for draw in range(1, 7):  # one of them may lead to another optimum
+        data = mixtures(6_000, random_state=draw)
+        for i, sample in enumerate((10**9, 1200)):
             monkeypatch.setattr(_row_latent, "_SAMPLE", sample)
             told = []
-            dictionary = Kernel("rbf", gamma=1.0, centers=data.X[:300])
+            dictionary = Kernel("rbf", gamma=1.0, centers=data.X[:120])
             model = SparseBayesClassifier(dictionary, memory="100MB", callback=told.append)
             model.fit(data.X, data.y)
             assert model.converged_
