@@ -83,10 +83,10 @@ def test_chunks_of_any_size(chunks):
     assert_same(rows, local())
 
 
-@pytest.mark.parametrize("scheduler", ["sync", "threads", "processes"])
-def test_every_scheduler(scheduler):
+@pytest.mark.parametrize(("scheduler", "workers"), [("sync", 1), ("threads", 2), ("processes", 1)])
+def test_every_scheduler(scheduler, workers):
     rows = open_dask(da.from_array(X, chunks=(60, 3)), Y, WEIGHTS)
-    with dask.config.set(scheduler=scheduler, num_workers=2):
+    with dask.config.set(scheduler=scheduler, num_workers=workers):
         assert_same(rows, local(weights=WEIGHTS))
 
 

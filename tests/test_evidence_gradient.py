@@ -302,10 +302,14 @@ def balanced(Phi, latent, active, v, prior):
     return np.exp(found.x)
 
 
-@pytest.mark.parametrize("prior", [Flat(), Smoothness(0.4)], ids=str)
 @pytest.mark.parametrize(
-    ("likelihood", "shared"),
-    [(Bernoulli(), False), (Poisson(), False), (Multinomial(3), False), (Multinomial(3), True)],
+    ("likelihood", "shared", "prior"),
+    [
+        (Bernoulli(), False, Flat()),
+        (Poisson(), False, Smoothness(0.4)),
+        (Multinomial(3), False, Smoothness(0.4)),
+        (Multinomial(3), True, Flat()),
+    ],
     ids=str,
 )
 def test_variances_follow_too(likelihood, shared, prior, center, monkeypatch):

@@ -160,11 +160,13 @@ STORAGES = {
 }
 
 
-@pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize(
-    "model",
-    [SparseBayesRegressor(), RVR(gamma=0.02), SparseBayesRegressor(Linear() + Kernel(gamma=0.02))],
-    ids=["linear", "kernel", "union"],
+    ("model", "storage"),
+    [
+        *((SparseBayesRegressor(Linear() + Kernel(gamma=0.02)), storage) for storage in STORAGES),
+        *((SparseBayesRegressor(), storage) for storage in ("list", "csc_array", "pandas")),
+        *((RVR(gamma=0.02), storage) for storage in ("strided", "csr_array", "polars")),
+    ],
 )
 def test_storage_makes_no_difference(model, storage):
     rng = np.random.default_rng(0)

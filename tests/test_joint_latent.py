@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pairwise import in_turn
 from random_latent_problems import LIKELIHOODS, blobs, latent_cases
 from random_problems import examples, random_case
 from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
@@ -96,10 +97,9 @@ def certified(case, solution, quad, prior):
 
 @BOTH
 class TestWhereItEnds:
-    @pytest.mark.parametrize("name", [*LIKELIHOODS])
-    @pytest.mark.parametrize("prior", [Flat(), Smoothness(2.0)], ids=repr)
+    @in_turn(name=[*LIKELIHOODS], prior=[Flat(), Smoothness(2.0)])
     def test_the_certificate_of_the_last_expansion_holds(self, update, name, prior):
-        case = blobs(1, LIKELIHOODS[name], n=25)
+        case = blobs(1, LIKELIHOODS[name], n=20)
         solution = joint.solve(LatentProblem(case.latent(), prior), update=update)
         assert solution.status is Status.CONVERGED
         assert solution.trace[0].phase == update
@@ -107,7 +107,7 @@ class TestWhereItEnds:
 
     @pytest.mark.parametrize("prior", [Smoothness(2.0), Gamma(0.1, 0.1)], ids=repr)
     def test_shared_variances(self, update, prior):
-        case = blobs(2, Multinomial(3), n=18, shared=True)
+        case = blobs(2, Multinomial(3), n=12, shared=True)
         solution = joint.solve(LatentProblem(case.latent(), prior), update=update)
         assert solution.status is Status.CONVERGED
         certified(case, solution, solution.quad, prior)

@@ -64,8 +64,8 @@ def at_points(model, X, y, points, prior, X_new):
 
 def integral(model, X, y, prior, X_new, noise=True):
     """Weights of a grid over all of (log v, log noise), for one atom, and what is there."""
-    u = np.linspace(-REACH, REACH, 41)
-    rho = np.linspace(-1.5, 2.5, 41) if noise else np.zeros(1)
+    u = np.linspace(-REACH, REACH, 31)
+    rho = np.linspace(-1.5, 2.5, 31) if noise else np.zeros(1)
     points = np.stack(np.meshgrid(u, rho, indexing="ij"), axis=-1).reshape(-1, 2)
     log_density, means, variances = at_points(model, X, y, points, prior, X_new)
     # trapezoids: the ends of the range of log v have half the weight
@@ -186,7 +186,7 @@ def test_moments_of_draws_where_one_atom_has_a_given_noise(prior, J):
     for _ in range(50):
         chains.sweep()
     found = []
-    for _ in range(300):
+    for _ in range(200):
         chains.sweep()
         found.append(np.log(chains.v))
     found = np.array(found)
@@ -534,12 +534,12 @@ def test_draws_repeat_and_are_forgotten_with_the_model():
     model = RVR(gamma=0.5).fit(X, y)
     first = model.predict(NEW, return_std=True, marginalize=True)
     np.testing.assert_array_equal(first, model.predict(NEW, return_std=True, marginalize=True))
-    again = RVR(gamma=0.5).fit(X, y)
-    np.testing.assert_array_equal(first, again.predict(NEW, return_std=True, marginalize=True))
     size = len(pickle.dumps(model))
     posterior = weakref.ref(model.posterior_)
     assert _points(model.posterior_) is _points(model.posterior_)
-    assert size == len(pickle.dumps(RVR(gamma=0.5).fit(X, y)))
+    again = RVR(gamma=0.5).fit(X, y)
+    assert size == len(pickle.dumps(again))
+    np.testing.assert_array_equal(first, again.predict(NEW, return_std=True, marginalize=True))
     del model
     gc.collect()
     assert posterior() is None
@@ -549,9 +549,8 @@ def test_draws_repeat_and_are_forgotten_with_the_model():
     ("settings", "n_targets"),
     [
         ({}, 1),
-        ({}, 2),
-        ({"prior": "bic"}, 1),
-        ({"prior": 2.0}, 2),
+        ({"prior": "bic"}, 2),
+        ({"prior": 2.0}, 1),
         ({"noise_variance": 0.3}, 1),
         ({"fit_intercept": False}, 2),
     ],

@@ -337,13 +337,12 @@ class TestFits:
         std = model.predict(X[:5], return_std=True)[1]
         np.testing.assert_allclose(std, plain.predict(A[:5], return_std=True)[1], rtol=1e-5)
 
-    @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
-    def test_a_union_with_a_bias(self, dictionary, weights):
+    def test_a_union_with_a_bias(self, dictionary):
         matrix = np.column_stack([A, np.ones(N)])
         settings = {"fit_intercept": False, "prior": "bic"}
-        plain = SparseBayesRegressor(**settings).fit(matrix, Y, sample_weight=weights)
+        plain = SparseBayesRegressor(**settings).fit(matrix, Y, sample_weight=WEIGHTS)
         model = SparseBayesRegressor(dictionary + Bias(), **settings)
-        model.fit(X, Y, sample_weight=weights)
+        model.fit(X, Y, sample_weight=WEIGHTS)
         assert M in model.relevance_
         same_fit(model, plain, X, matrix)
 
@@ -503,7 +502,7 @@ def test_the_closed_form_of_an_orthonormal_operator_is_the_optimum(fit_intercept
 
 
 def test_a_transform_larger_than_any_matrix():
-    n = 2**14  # a matrix of 2 gigabytes
+    n = 2**13  # a matrix of half a gigabyte
     rows = np.arange(float(n))[:, None]
     rng = np.random.default_rng(2)
     coefficients = np.zeros(n)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 import oracle
+from pairwise import pairwise
 from random_problems import examples, seeds
 from sparsebayes.core.quadratic import Gram, OrthonormalQuadratic
 from sparsebayes.diagonal import Arrow, DiagonalState
@@ -145,9 +146,7 @@ def test_of_two_maxima_the_higher_is_taken():
     assert (True, False) in seen
 
 
-@pytest.mark.parametrize("given_noise", [False, True])
-@pytest.mark.parametrize("n_targets", [1, 2])
-@pytest.mark.parametrize("c", [0.5, 2.0, 5.0])
+@pairwise(given_noise=[False, True], n_targets=[1, 2], c=[0.5, 2.0, 5.0])
 def test_other_solvers_agree_where_they_find_the_same_optimum_and_are_never_above(
     c, n_targets, given_noise
 ):

@@ -220,7 +220,7 @@ def many_atoms():
 
 def test_predictions_are_made_in_blocks():
     model = many_atoms()
-    rows = np.random.default_rng(1).normal(size=(50_000, 2))
+    rows = np.random.default_rng(1).normal(size=(40_000, 2))
     table = 8 * len(rows) * len(model.relevance_)
     calls = {
         "std": lambda: model.predict(rows, return_std=True)[1],

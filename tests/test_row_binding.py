@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.metrics.pairwise import rbf_kernel
 
+from pairwise import pairwise
 from sparsebayes._counting import recount, sits_on_rows
 from sparsebayes._samples import gather as gather_samples
 from sparsebayes.dictionaries import (
@@ -83,8 +84,7 @@ DICTIONARIES = {
 }
 
 
-@pytest.mark.parametrize("name", DICTIONARIES)
-@pytest.mark.parametrize("block_rows", [1, 37, 1000])
+@pairwise(name=list(DICTIONARIES), block_rows=[37, 1000])
 def test_atoms_are_those_of_rows_in_memory(name, block_rows):
     dictionary = DICTIONARIES[name]
     check_same(bound(dictionary, X, block_rows=block_rows), in_memory(dictionary, X), X)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from pairwise import pairwise
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, _row_latent, _row_regression
 from sparsebayes.core.sums import Rooted
 from sparsebayes.datasets import mixtures, sinc
@@ -132,10 +133,7 @@ def both(name, center=True, n_atoms=600, union=False):
     return replace(spanned, span=None), spanned
 
 
-@pytest.mark.parametrize("union", [False, True])
-@pytest.mark.parametrize("active", [[], [5, 31, 400]])
-@pytest.mark.parametrize("alone", [False, True])
-@pytest.mark.parametrize("name", KINDS)
+@pairwise(name=list(KINDS), union=[False, True], active=[[], [5, 31, 400]], alone=[False, True])
 def test_expansions_in_coordinates_are_those_of_columns(name, alone, active, union):
     direct, spanned = both(name, union=union)
     per_atom = 1 if direct.shared else direct.K

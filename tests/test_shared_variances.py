@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 
 import oracle
+from pairwise import pairwise
 from random_latent_problems import CLASSES, blobs, latent_cases
 from random_problems import PRIORS, examples, priors, random_case
 from sparsebayes.core.quadratic import Gram, members
@@ -200,9 +201,7 @@ def greedy(quad, prior, state, among, tol, stale=0.05):
         assert state.objective - before.objective == pytest.approx(gains[j], abs=1e-8)
 
 
-@pytest.mark.parametrize("K", [3, 5])
-@pytest.mark.parametrize("prior", PRIORS, ids=repr)
-@pytest.mark.parametrize("shared", [True, False])
+@pairwise(K=[3, 5], prior=PRIORS, shared=[True, False])
 def test_additions_are_those_of_definitions(K, prior, shared):
     case = blobs(K, Multinomial(K), n=40, gamma=1.0, shared=shared)
     latent = case.latent()

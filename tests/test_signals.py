@@ -361,7 +361,7 @@ def test_a_dictionary_is_fitted_as_an_estimator_fits_it():
 
 
 def test_parts_of_a_union_separate_what_they_are_made_for():
-    data = blocks_sinc(random_state=0)
+    data = blocks_sinc(512, random_state=0)
     union = Wavelet("haar") + Kernel("tps")
     found = denoise(data.y, union)
     assert len(found.parts) == 2

@@ -216,7 +216,7 @@ def test_functions_without_noise_end_converged_or_at_the_floor(truth, error, gam
 @pytest.mark.parametrize("noise", [0.0, 1e-4])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_targets_that_are_nearly_linear(gamma, noise):
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         X, new = rng.normal(size=(40, 2)), rng.uniform(-1, 1, (20, 2))
         truth = X[:, 0] + 2 * X[:, 1]
