@@ -28,7 +28,8 @@ def tree(tmp_path):
     return tmp_path / "given"
 
 
-def test_breaks_are_noticed_or_not(tree, tmp_path):
+def test_breaks_are_noticed_or_not(tree, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:zarr -p no:hypothesispytest")  # which take long
     (tree / "tests" / "test_more.py").write_text("def test_failing_anyway():\n    assert False\n")
     (tmp_path / "work").mkdir()
     copy = breaks.Copy(tree, tmp_path / "work")

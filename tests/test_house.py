@@ -79,9 +79,9 @@ def test_a_walk_lists_modules_in_order():
     assert found["calls"] >= found["hops"]
 
 
-def test_the_house_is_drawn_as_a_page():
+def test_the_house_is_drawn_as_a_page(tmp_path, modules):
     walked = {"a call": {"modules": ["sparsebayes.x", "sparsebayes.y"], "hops": 1, "calls": 2}}
-    page = house.drawing(house.ROOT, walked, markdown=True)
+    page = house.drawing(tmp_path, walked, markdown=True)
     assert "| a call | 2 | 1 | 2 |" in page
     assert "`x` → `y`" in page
     rooms = [line.split("|")[1:-1] for line in page if line.startswith(("| (root)", "| all "))]

@@ -152,11 +152,7 @@ class Order:
         return moved, data.centers[atoms][:, columns]
 
 
-ORDERS = {
-    "rows": Order(True, False),
-    "columns": Order(False, True),
-    "rows and columns": Order(True, True),
-}
+ORDERS = {"rows": Order(True, False), "rows and columns": Order(True, True)}
 
 
 @cache
@@ -178,7 +174,7 @@ PAIRS = [
     (name, order)
     for name in CASES
     for order in ORDERS
-    if order == "rows" or CASES[name][0] not in ONE_INPUT
+    if (order == "rows") == (CASES[name][0] in ONE_INPUT)
 ]
 
 
