@@ -32,9 +32,9 @@ def folder(tmp_path_factory):
     X = rng.uniform(-4, 4, (N, 2))
     f = np.sin(1.5 * X[:, 0]) * np.cos(2 * X[:, 1])
     np.save(home / "X.npy", X)
-    np.save(home / "regression.npy", f + rng.normal(0, 0.3, N))
+    np.save(home / "regression.npy", f + rng.normal(0, 0.5, N))
     np.save(
-        home / "classification.npy", np.where(rng.uniform(size=N) < 1 / (1 + np.exp(-4 * f)), 1, 0)
+        home / "classification.npy", np.where(rng.uniform(size=N) < 1 / (1 + np.exp(-2 * f)), 1, 0)
     )
     return home
 
