@@ -62,7 +62,7 @@ def test_one_class_of_three(shared):
     means = np.array(
         [
             RVC(class_weight={2: weight}, shared=shared).fit(X, y).predict_proba(X).mean(axis=0)
-            for weight in (1.0, 0.1, 0.01, 0.001, 1e-4)
+            for weight in (1.0, 0.1, 1e-4)
         ]
     )
     assert (np.diff(means[:, 2]) < 0).all()

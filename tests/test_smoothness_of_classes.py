@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from pairwise import in_turn
 from sparsebayes import RVC, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.hyperpriors import Smoothness
 
@@ -92,8 +93,7 @@ def of_two(solver):
     return X, y, RVC(gamma=0.3, prior="flat", solver=solver).fit(X, y)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("prior", ["aic", "bic", "ric"])
+@in_turn(prior=["aic", "bic", "ric"], shared=[False, True])
 def test_several_classes(prior, shared):
     X, y, flat = of_three(shared)
     model = RVC(gamma=0.3, prior=prior, shared=shared).fit(X, y)
