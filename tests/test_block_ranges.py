@@ -10,7 +10,8 @@ from sparsebayes import RVC, RVR, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.rows import Chunks
 from sparsebayes.rows.blocks import Block, plus, settled
-from sparsebayes.rows.gaussian import Products, Sizes, norms_of
+from sparsebayes.rows.gaussian import Sizes, SizeSums, norms_of
+from sparsebayes.rows.products import Screens, Weighted
 
 MEMORY = "100MB"
 LEAVE = "leave the range of float64"
@@ -139,10 +140,13 @@ class TestNorms:
         atoms, about = Linear().bind(X), np.zeros(3)
         blocks = [Block(X[i : i + 1], np.ones((1, 1)), None, i, "one") for i in range(3)]
         chosen = np.arange(3 if alike else 0)
-        for statistic in (Sizes(atoms, about), Products(atoms, about, chosen)):
+        for statistic in (Sizes(atoms, about), Screens(atoms, about, Weighted(), chosen)):
             for order in ((0, 1, 2), (2, 0, 1)):
                 found = [statistic(blocks[i]) for i in order]
                 sums = settled(plus(plus(found[0], found[1]), found[2]))
+                if isinstance(statistic, Screens):
+                    total = float(sums.C[0, 0])
+                    sums = SizeSums(total, sums.first[0], sums.second[0], sums.faint)
                 norms = norms_of(sums, about, center=False)
                 assert norms.lost.tolist() == [3e-170, 0.0, 0.0]
                 np.testing.assert_allclose(norms.norm, [0.0, np.sqrt(10), 0.0])

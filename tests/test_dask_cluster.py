@@ -30,7 +30,7 @@ from sparsebayes.datasets import sinc
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.rows import ChunkError, LocalRows
 from sparsebayes.rows.dask_rows import _merged, _of_partition, _opened, open_dask
-from sparsebayes.rows.gaussian import Products
+from sparsebayes.rows.products import Screens, Weighted
 from sparsebayes.rows.sources import open_source
 from sparsebayes.rows.summary import gather
 
@@ -96,7 +96,7 @@ def lazily_given(rows=250):
 
 def statistic(k=200):
     atoms = Kernel("rbf", gamma=0.5, centers=X[:k]).bind(X)
-    return Products(atoms, np.full(k, 0.1), np.arange(5))
+    return Screens(atoms, np.full(k, 0.1), Weighted(), np.arange(5))
 
 
 def local_sums():

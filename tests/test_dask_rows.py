@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sparsebayes.dictionaries import Kernel
 from sparsebayes.rows import Chosen, ChunkError, LocalRows, Sums, plus
 from sparsebayes.rows.dask_rows import DaskRows, _merged, is_dask, open_dask
-from sparsebayes.rows.gaussian import Products
+from sparsebayes.rows.products import Screens, Weighted
 from sparsebayes.rows.sources import open_source
 
 N = 257
@@ -156,7 +156,7 @@ def test_sparse_chunks_stay_sparse():
 
 def test_atoms_and_rows_drawn_at_random():
     atoms = Kernel("rbf", gamma=0.5, centers=X[::9]).bind(X)
-    statistic = Products(atoms, np.full(atoms.size, 0.25), np.array([3, 5]))
+    statistic = Screens(atoms, np.full(atoms.size, 0.25), Weighted(), np.array([3, 5]))
     rows = open_dask(da.from_array(X, chunks=(41, 3)), Y[:, None], WEIGHTS)
     beside = local(y=Y[:, None], weights=WEIGHTS)
     for seed in (0, 1):

@@ -19,7 +19,7 @@ from sparsebayes.rows.blocks import Chosen
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kept import sampled, transformed
 from sparsebayes.rows.kinds import by_kind
-from sparsebayes.rows.latent import Functions, Looks
+from sparsebayes.rows.products import Functions, Looks
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import gather
 from sparsebayes.solvers.expansion import NOTHING, Point, expand

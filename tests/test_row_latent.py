@@ -25,9 +25,9 @@ from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.laplace import Latent, Start, find_mode, quadratic_at
 from sparsebayes.likelihoods import Bernoulli, Expansion, Multinomial, Poisson
 from sparsebayes.row_latent import RowLatent
-from sparsebayes.rows import LocalRows, expanded, open_source
+from sparsebayes.rows import LocalRows, open_source, quadratics
 from sparsebayes.rows.kinds import by_kind
-from sparsebayes.rows.latent import Functions, Looks, Screens
+from sparsebayes.rows.products import Curvature, Functions, Looks, Screens
 from sparsebayes.solvers import relinearize
 from sparsebayes.solvers.expansion import Point, expand
 from sparsebayes.solvers.settling import Fit, settle
@@ -140,7 +140,7 @@ def test_mode_and_quadratic_are_those_in_memory(name, center, weighted, block_ro
 @given(latent_cases(), st.integers(1, 15), st.booleans())
 def test_any_small_problem(case, block_rows, whole):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expanded, "WHOLE", 10_000 if whole else 0)
+        patch.setattr(quadratics, "WHOLE", 10_000 if whole else 0)
         rows = on_rows(case, block_rows)
         fast, slow = same_mode(case.latent(), case, rows, 1e-7)
         assert_same_quadratic(rows.quadratic(fast), quadratic_at(case.latent(), slow), 1e-6)
@@ -149,7 +149,7 @@ def test_any_small_problem(case, block_rows, whole):
 @every_likelihood
 @with_and_without
 def test_of_many_atoms_one_pass_finds_what_a_screen_needs(name, center, monkeypatch):
-    monkeypatch.setattr(expanded, "WHOLE", 0)
+    monkeypatch.setattr(quadratics, "WHOLE", 0)
     for shared in [False, True] if likelihood_of(name).n_latent > 1 else [False]:
         case = random_case(name, center=center, shared=shared)
         latent, rows = case.latent(), on_rows(case)
@@ -297,7 +297,9 @@ def test_nothing_as_long_as_the_data_travels(name):
         K = case.K
         functions = Functions.of(case.columns, np.ones(case.columns.size), np.zeros(K))
         parts = Linear().bind(case.Phi), np.zeros(4), case.likelihood, functions, case.columns
-        for statistic in (Looks(*parts, (functions,), functions), Screens(*parts, True)):
+        metric = Curvature(case.likelihood, functions)
+        screens = Screens(*parts[:2], metric, case.columns, True)
+        for statistic in (Looks(*parts, (functions,), functions), screens):
             sent = pickle.loads(pickle.dumps(statistic))
             found = on_rows(case, n).rows.fold(sent)
             sizes.append((len(pickle.dumps(statistic)), len(pickle.dumps(found))))

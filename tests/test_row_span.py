@@ -18,8 +18,8 @@ from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
 from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.span import find_span
-from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers.expansion import Point, expand, renumbered
 
 RNG = np.random.default_rng(0)

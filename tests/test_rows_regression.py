@@ -23,8 +23,8 @@ from sparsebayes.hyperpriors import Flat, InverseGamma
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.progress import Watch
 from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
+from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.steps import Standardized
-from sparsebayes.rows.weighted import row_quadratic
 from sparsebayes.solvers import rounds, working_set
 from sparsebayes.solvers.expansion import Point
 

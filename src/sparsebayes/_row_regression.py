@@ -42,10 +42,10 @@ from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kept import kept
+from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
-from sparsebayes.rows.weighted import RowQuadratic, row_quadratic
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expansion import Point
 from sparsebayes.solvers.rounds import Ended, Exact, Screened, View
@@ -247,7 +247,7 @@ class _Fit:
 
     def quadratic(
         self, rows: Rows, indices: IndexArray, prefetch: IndexArray, direct: bool = False
-    ) -> RowQuadratic:
+    ) -> AnyQuadratic:
         """The quadratic of some atoms on some rows; ``direct``: by way of no others."""
         span = None if self.span is None or direct else self.span.restrict(indices)
         quad = row_quadratic(

@@ -10,7 +10,6 @@ from sparsebayes._journey import Journey
 from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.rows.blocks import Rows
-from sparsebayes.rows.weighted import RowQuadratic
 from sparsebayes.solvers.rounds import View
 
 IndexArray = NDArray[np.intp]
@@ -29,7 +28,7 @@ class RowFit(Protocol):
     def journey(self) -> Journey:
         """Memory."""
 
-    def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> RowQuadratic:
+    def quadratic(self, rows: Rows, indices: IndexArray, prefetch: IndexArray) -> AnyQuadratic:
         """The quadratic of some atoms on some rows."""
         ...
 
@@ -53,7 +52,7 @@ class RowViews:
     fit: RowFit
     rows: Rows
     _subsets: list[IndexArray] = field(init=False)
-    _last: tuple[int, View, RowQuadratic] | None = field(init=False, default=None)
+    _last: tuple[int, View, AnyQuadratic] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._subsets = self.fit.journey.subsets(self.fit.atoms.size)
@@ -74,7 +73,7 @@ class RowViews:
         return sum(subset.size for subset in self._subsets)
 
     @property
-    def quad(self) -> RowQuadratic:
+    def quad(self) -> AnyQuadratic:
         """The quadratic of the last view."""
         assert self._last is not None
         return self._last[2]

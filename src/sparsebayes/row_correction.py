@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.rows.latent import Functions, LookSums
+from sparsebayes.rows.products import Functions, LookSums
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

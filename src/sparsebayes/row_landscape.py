@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sparsebayes.mode_search import Normal, Place, highest
 from sparsebayes.rows.coordinates import Coordinates, coordinates_of
-from sparsebayes.rows.latent import Functions, Looks, LookSums
+from sparsebayes.rows.products import Functions, Looks, LookSums
 
 if TYPE_CHECKING:
     from sparsebayes.row_latent import RowLatent

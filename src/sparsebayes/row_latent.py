@@ -21,9 +21,9 @@ from sparsebayes.row_correction import Correction
 from sparsebayes.row_landscape import RowLandscape, RowMode
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.coordinates import Coordinates, Mixed, coordinates_of
-from sparsebayes.rows.expanded import WHOLE, RowExpansion, row_expanded
 from sparsebayes.rows.kinds import ByKind, by_kind
-from sparsebayes.rows.latent import Functions, Looks, LookSums
+from sparsebayes.rows.products import Functions, Looks, LookSums
+from sparsebayes.rows.quadratics import WHOLE, Passes, row_expanded
 from sparsebayes.rows.span import Span
 from sparsebayes.rows.summary import gather
 
@@ -133,7 +133,7 @@ class RowLatent:
         products = quad.products
         if isinstance(products, Rooted):
             return self._resembled(products, atoms, sample)
-        if not isinstance(products, RowExpansion) or atoms.size * self.K > WHOLE:
+        if not isinstance(products, Passes) or atoms.size * self.K > WHOLE:
             return None
         place, everything = products.sums_of(atoms)
         few, reference = products.atoms.restrict(atoms), products.reference[atoms]

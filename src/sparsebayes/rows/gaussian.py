@@ -25,11 +25,11 @@ __all__ = [
     "GramSums",
     "Grams",
     "Norms",
-    "ProductSums",
-    "Products",
     "SizeSums",
     "Sizes",
+    "faint_of",
     "norms_of",
+    "quietly",
     "sample_means",
     "shifted_tiles",
     "side_by_side",
@@ -40,13 +40,13 @@ TILE_CELLS = 2**19
 
 _TINY = float(np.finfo(float).tiny)  # sums of squares below it have lost digits, or all of them
 _CONSTANT = 8 * float(np.finfo(float).eps)  # as `design.norm_unless_constant` has it
-# Sums of values whose squares overflow are infinite or NaN: `norms_of` tells the user.
-_quietly = np.errstate(over="ignore", invalid="ignore")
+quietly = np.errstate(over="ignore", invalid="ignore")
+"""Sums of values whose squares overflow are infinite or NaN: `norms_of` tells the user."""
 
 
 @dataclass(frozen=True)
 class SizeSums(Sums):
-    """How large atoms are; weights and phi as in `ProductSums`."""
+    """How large atoms are, less their reference; weights of rows are in all sums."""
 
     largest = ("faint",)
 
@@ -71,7 +71,7 @@ class Sizes:
     atoms: Atoms
     reference: FloatArray
 
-    @_quietly
+    @quietly
     def __call__(self, block: Block) -> SizeSums:
         """Sum over the rows of a block.
 
@@ -91,117 +91,8 @@ class Sizes:
             first += ones[rows] @ phi
             np.square(phi, out=phi)
             second += ones[rows] @ phi
-        faint = _faint(self.atoms, self.reference, block, second)
+        faint = faint_of(self.atoms, self.reference, block, second)
         return SizeSums(float(ones.sum()), first, second, faint)
-
-
-@dataclass(frozen=True)
-class ProductSums(Sums):
-    """Products of all atoms with themselves, the targets and some of the atoms.
-
-    Weights of rows are in all of them; phi stands for an atom less its reference.
-    """
-
-    largest = ("faint",)
-
-    total: float  # of weights
-    t: FloatArray  # (T,) of targets
-    tt: FloatArray  # (T,) of their squares
-    first: FloatArray  # (M,) of phi
-    second: FloatArray  # (M,) of phi^2
-    drawn: FloatArray  # (T, M) of t phi
-    columns: FloatArray  # (k, M) of phi_a phi
-    faint: FloatArray  # (2, M) largest phi and -phi of blocks in which squares vanish
-
-
-@dataclass(frozen=True)
-class Products:
-    """The statistic that a screen of the dictionary rests on.
-
-    Parameters
-    ----------
-    atoms : Atoms
-        All atoms, M.
-    reference : ndarray of shape (M,)
-        What is subtracted from them.
-    chosen : ndarray of shape (k,)
-        Atoms whose products with all others are wanted.
-    alone : bool, default=False
-        Whether nothing else is wanted: all other sums are then left at zero.
-    """
-
-    atoms: Atoms
-    reference: FloatArray
-    chosen: IndexArray
-    alone: bool = False
-
-    @_quietly
-    def __call__(self, block: Block) -> ProductSums:
-        """Sum over the rows of a block.
-
-        Parameters
-        ----------
-        block : Block
-            Rows; ``y`` holds targets, (n, T).
-
-        Returns
-        -------
-        ProductSums
-            The sums.
-        """
-        M, T = self.atoms.size, block.y.shape[1]
-        every = not self.alone and np.array_equal(self.chosen, np.arange(M))
-        first = 0 if self.alone else 1 + T  # rows of products before those of atoms
-        size = first + (0 if every else self.chosen.size)
-        ones = np.ones(block.n) if block.weights is None else block.weights
-        weighted, root = block.y * ones[:, None], np.sqrt(ones)
-        left, second = np.empty((size, 0)), np.zeros(M)
-        products, found = np.zeros((size, M)), np.empty((size, M))
-        gram = np.zeros((M if every else 0, M))
-        square = np.empty_like(gram)
-        cells = max(TILE_CELLS, M * M) if every else TILE_CELLS
-        for rows, phi in shifted_tiles(self.atoms, self.reference, block, cells):
-            if left.shape[1] != len(phi):
-                left = np.empty((size, len(phi)))
-            if not self.alone:
-                left[0] = ones[rows]
-                left[1:first] = weighted[rows].T
-            if not every:
-                np.multiply(phi[:, self.chosen].T, ones[rows], out=left[first:])
-            np.matmul(left, phi, out=found)
-            products += found
-            if every:  # a product with itself takes half the time
-                if block.weights is not None:
-                    phi *= root[rows, None]
-                np.matmul(phi.T, phi, out=square)
-                gram += square
-            elif not self.alone:
-                np.square(phi, out=phi)
-                second += ones[rows] @ phi
-        if self.alone:
-            none = np.zeros(M)
-            return ProductSums(
-                0.0,
-                np.zeros(T),
-                np.zeros(T),
-                none,
-                none,
-                np.zeros((T, M)),
-                products,
-                np.zeros((2, M)),
-            )
-        if every:
-            second = gram.diagonal().copy()
-        return ProductSums(
-            float(ones.sum()),
-            weighted.sum(axis=0),
-            np.einsum("nt,nt->t", weighted, block.y),
-            products[0],
-            second,
-            products[1:first],
-            gram if every else products[first:],
-            _faint(self.atoms, self.reference, block, second),
-        )
 
 
 @dataclass(frozen=True)
@@ -215,32 +106,13 @@ class GramSums(Sums):
 
 @dataclass(frozen=True)
 class Grams:
-    """The statistic of a Gram matrix of few atoms.
-
-    Parameters
-    ----------
-    atoms : Atoms
-        The atoms, m.
-    reference : ndarray of shape (m,)
-        What is subtracted from them.
-    """
+    """The statistic of a Gram matrix of few atoms, where rows count by their weights."""
 
     atoms: Atoms
     reference: FloatArray
 
     def __call__(self, block: Block) -> GramSums:
-        """Sum over the rows of a block.
-
-        Parameters
-        ----------
-        block : Block
-            Rows.
-
-        Returns
-        -------
-        GramSums
-            The sums.
-        """
+        """Sum over the rows of a block."""
         m = self.atoms.size
         ones = np.ones(block.n) if block.weights is None else block.weights
         root = np.sqrt(ones)
@@ -329,7 +201,7 @@ def side_by_side(one: Triangles, other: Triangles) -> Triangles:
     return one + other
 
 
-def _faint(atoms: Atoms, reference: FloatArray, block: Block, second: FloatArray) -> FloatArray:
+def faint_of(atoms: Atoms, reference: FloatArray, block: Block, second: FloatArray) -> FloatArray:
     """Largest phi and -phi of atoms whose squares vanish in a block; of no other atom."""
     found = np.full((2, atoms.size), -np.inf)
     few = np.flatnonzero(second < _TINY)
@@ -348,12 +220,12 @@ class Norms(NamedTuple):
     lost: FloatArray  # (M,) range of values where all squares vanish; zero for all other atoms
 
 
-def norms_of(sums: ProductSums | SizeSums, reference: FloatArray, center: bool) -> Norms:
+def norms_of(sums: SizeSums, reference: FloatArray, center: bool) -> Norms:
     """Means and norms of atoms.
 
     Parameters
     ----------
-    sums : ProductSums or SizeSums
+    sums : SizeSums
         Sums of the atoms, less their reference.
     reference : ndarray of shape (M,)
         The reference; not used where atoms are not centered.
@@ -434,7 +306,7 @@ def shifted_tiles(
         yield rows, phi
 
 
-@_quietly
+@quietly
 def sample_means(atoms: Atoms, X: Any) -> FloatArray:
     """Means of atoms at some rows: a reference for sums over all of them.
 

@@ -24,7 +24,8 @@ from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.kernels import KernelAtoms
 from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.rows.blocks import Block
-from sparsebayes.rows.gaussian import TILE_CELLS, ProductSums, shifted_tiles
+from sparsebayes.rows.gaussian import TILE_CELLS, shifted_tiles
+from sparsebayes.rows.products import ScreenSums
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -128,11 +129,11 @@ class Span:
             return self
         return replace(self, mix=mix, A=A)
 
-    def products(self, sums: ProductSums) -> ProductSums:
+    def products(self, sums: ScreenSums) -> ScreenSums:
         """Sums of all atoms, of those of the few; none of the products of atoms with each other."""
         T, M = self.T, self.T.shape[1]
-        second = np.einsum("rm,rm->m", T, sums.columns @ T)
-        first, drawn, none = sums.first @ T, sums.drawn @ T, np.empty((0, M))
+        second = np.einsum("rm,rm->m", T, sums.columns[:, 0] @ T)[None]
+        first, drawn, none = sums.first @ T, sums.drawn @ T, np.empty((0, 1, M))
         faint = np.zeros((2, M))
         return replace(sums, first=first, second=second, drawn=drawn, columns=none, faint=faint)
 
