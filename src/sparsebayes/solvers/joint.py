@@ -79,11 +79,15 @@ class _Model:
         return replace(self.state, active=self.point.active)
 
 
-def _model(problem: Problem | LatentProblem, point: Point) -> _Model:
-    """The model at a point; raises `Breakdown` where float64 cannot hold it."""
+def _model(problem: Problem | LatentProblem, point: Point, gram: Gram | None = None) -> _Model:
+    """The model at a point, whose Gram matrix may be known; it may be a `Breakdown`."""
     if isinstance(problem, Problem):
-        gram, own = problem.quad.gram(point.active), np.arange(point.active.size)
-        at = look(replace(problem, quad=gram), point._replace(active=own))
+        v, noise_var, own = point.v, point.noise_var, np.arange(point.active.size)
+        gram = problem.quad.gram(point.active) if gram is None else gram
+        white = whiten(gram, v, noise_var)
+        objective = white.log_evidence + log_hyperprior(problem.hyperprior, v, noise_var)
+        state = State(own, v, noise_var, white, objective)
+        at = Expanded(point._replace(active=own), None, gram, problem, state)
         found = _Model(problem, point, point.active, at, gram)
     else:
         data, K = problem.data, problem.data.K
@@ -263,11 +267,12 @@ def _updated(model: _Model, noise: Noise, update: str, gone: IndexArray) -> _Mod
             break
         gone = gone[: gone.size // 2]
     v, noise_var = UPDATES[update](gram, hyperprior, state.v[left], here, white)
+    known = gram if (v >= _LEAST).all() else None
     left, v = left[v >= _LEAST], v[v >= _LEAST]
     point = model.point._replace(
         active=model.point.active[left], v=model.at.at(state.active[left], v).v, noise_var=noise_var
     )
-    return _model(model.problem, point)
+    return _model(model.problem, point, known)
 
 
 def _worthless(hyperprior: Hyperprior, state: State) -> tuple[IndexArray, float]:
