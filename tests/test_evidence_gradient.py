@@ -28,7 +28,7 @@ from sparsebayes.evidence_gradient import (
 from sparsebayes.hyperpriors import Flat, Gamma, Smoothness
 from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Expansion, Gaussian, Multinomial, Poisson
-from sparsebayes.solvers.expansion import Point, expand
+from sparsebayes.solvers.expand import Point, expand
 
 N, M = 18, 6
 PRIORS = [Flat(), Smoothness(1.7), Gamma(0.6, 0.2)]

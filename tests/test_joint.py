@@ -19,7 +19,7 @@ from sparsebayes.hyperpriors import Flat, Gamma, LogDerivatives, Smoothness, gai
 from sparsebayes.noise_priors import LogGamma
 from sparsebayes.problem import Problem, Status
 from sparsebayes.solvers import joint, sequential, updates, working_set
-from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers.expand import Point
 from sparsebayes.solvers.newton import Noise
 
 BOTH = pytest.mark.parametrize("update", ["em", "mackay"])

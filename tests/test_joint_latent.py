@@ -17,8 +17,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status
 from sparsebayes.solvers import joint, relinearize
-from sparsebayes.solvers.expansion import UNIT_NOISE, LatentProblem, Point, expand, inched
-from sparsebayes.solvers.settling import Fit, settle
+from sparsebayes.solvers.expand import UNIT_NOISE, Fit, LatentProblem, Point, expand, inched, settle
 
 BOTH = pytest.mark.parametrize("update", ["em", "mackay"])
 NONE = np.empty(0, dtype=np.intp)

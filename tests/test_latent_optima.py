@@ -11,7 +11,7 @@ from sparsebayes.hyperpriors import Flat
 from sparsebayes.likelihoods import Bernoulli, Poisson
 from sparsebayes.problem import Status
 from sparsebayes.solvers import relinearize, sequential
-from sparsebayes.solvers.expansion import LatentProblem, Point, expand
+from sparsebayes.solvers.expand import LatentProblem, Point, expand
 
 ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
 CASES = {

@@ -13,7 +13,7 @@ from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
 from sparsebayes.solvers.climb import Run
-from sparsebayes.solvers.expansion import UNIT_NOISE, Point, expand
+from sparsebayes.solvers.expand import UNIT_NOISE, Point, expand
 from sparsebayes.solvers.pairs import _best_pair, slide_pairs
 
 

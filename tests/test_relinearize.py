@@ -20,15 +20,15 @@ from sparsebayes.laplace import Latent
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial, Poisson
 from sparsebayes.problem import Problem, Status, certify
 from sparsebayes.solvers import (
-    convergence,
-    expansion,
+    expand as loop,
+)
+from sparsebayes.solvers import (
     relinearize,
     sequential,
-    settling,
     structure,
     working_set,
 )
-from sparsebayes.solvers.expansion import UNIT_NOISE, LatentProblem, Point, expand
+from sparsebayes.solvers.expand import UNIT_NOISE, LatentProblem, Point, expand
 from sparsebayes.solvers.newton import derivatives
 
 TOL = 1e-6
@@ -392,7 +392,7 @@ def test_no_expansion_beside_its_mode_is_handed_on(seed):
     data = mixtures(300, random_state=seed)
     Phi = np.exp(-((data.X[:, None] - data.X) ** 2).sum(axis=2))
     latent = Latent(ArrayDesign(Phi), data.y.astype(float), None, Bernoulli(), True, False)
-    fit = settling.Fit(latent, Flat(), 10_000, None)
+    fit = loop.Fit(latent, Flat(), 10_000, None)
     found = structure.explore(fit, np.random.RandomState(0))
     assert found.point.active.size > 1
     if found.known is not None:  # a certificate may rest on it
@@ -406,7 +406,7 @@ def test_what_a_sample_of_atoms_finds_is_told_in_numbers_of_the_whole():
     t = rng.poisson(np.exp(Phi[:, 450] + 1.0)).astype(float)
     none = np.empty(0, dtype=np.intp)
     case = LatentCase(Phi, t, None, Poisson(), True, False, none, np.empty(0))
-    fit = settling.Fit(case.latent(), Smoothness(5.0), 1000, None)
+    fit = loop.Fit(case.latent(), Smoothness(5.0), 1000, None)
     point = structure.explore(fit, np.random.RandomState(0)).point
     assert 450 in point.active
     for start in point.starts:
@@ -435,7 +435,7 @@ def test_no_expansion_is_climbed_far_beyond_its_mode(monkeypatch):
     monkeypatch.setattr(structure, "slide_pairs", sliding)
     model = RVC(gamma=1 / 2.0**2, random_state=1).fit(X, digit == 8)
     assert max(spent) > 50  # else this is no test
-    assert max(spent) <= settling._HELD + 1
+    assert max(spent) <= loop._HELD + 1
     assert model.certificate_.holds(model.tol)
 
 
@@ -481,14 +481,14 @@ def expanded(case, active, v, prior):
 def test_halfway_is_in_log_variances():
     old = Point(np.array([7, 2, 4]), np.array([1.0, 4.0, 8.0]))
     new = Point(np.array([2, 9, 7]), np.array([16.0, 5.0, 1.0]))
-    between = expansion.halfway(old, new)
+    between = loop.halfway(old, new)
     np.testing.assert_array_equal(between.active, [2, 4, 7, 9])
-    faded = expansion._FADED**0.5
+    faded = loop._FADED**0.5
     np.testing.assert_allclose(between.v, [8.0, 8 * faded, 1.0, 5 * faded])
-    same = expansion.halfway(old, old)
+    same = loop.halfway(old, old)
     np.testing.assert_allclose(same.v[np.argsort(np.argsort(old.active))], old.v)
     tiny = old._replace(v=1e-200 * old.v)
-    np.testing.assert_allclose(expansion.halfway(tiny, tiny).v, 1e-200 * same.v)
+    np.testing.assert_allclose(loop.halfway(tiny, tiny).v, 1e-200 * same.v)
 
 
 def test_an_atom_without_variance_is_out():
@@ -512,15 +512,15 @@ def test_a_short_step_goes_part_of_the_way_and_not_too_far():
     case = blobs(0, Bernoulli(), n=20)
     at = expanded(case, [1, 3, 5, 8], [1.0, 1.0, 1.0, 1e-9], Flat())
     new = Point(np.array([1, 5, 6]), np.array([np.exp(0.4), np.exp(-30.0), 2.5]))
-    step = expansion.inched(at, new, 1.0, 0.5)
+    step = loop.inched(at, new, 1.0, 0.5)
     # 1 goes half the way, 3 fades, 5 goes as far as it may, 6 enters as it is, 8 is faint: gone
     np.testing.assert_array_equal(step.active, [1, 3, 5, 6])
     np.testing.assert_allclose(step.v, np.append(np.exp([0.2, -1.0, -1.0]), 2.5), rtol=1e-12)
-    whole = expansion.inched(at, new, 1.0)
+    whole = loop.inched(at, new, 1.0)
     np.testing.assert_allclose(whole.v, np.append(np.exp([0.4, -1.0, -1.0]), 2.5), rtol=1e-12)
-    shorter = expansion.inched(at, new, 0.1)
+    shorter = loop.inched(at, new, 0.1)
     np.testing.assert_allclose(shorter.v, np.append(np.exp([0.1, -0.1, -0.1]), 2.5), rtol=1e-12)
-    stays = expansion.inched(at, at.point, 1.0)
+    stays = loop.inched(at, at.point, 1.0)
     np.testing.assert_allclose(stays.v[:3], at.point.v[:3])
 
 
@@ -532,7 +532,7 @@ def test_an_atom_fades_in_some_short_steps_and_is_gone(name, shared):
     sizes = []
     for _ in range(30):
         at = expand(case.latent(), Flat(), point)
-        point = expansion.inched(at, goal, 1.0, 0.5)
+        point = loop.inched(at, goal, 1.0, 0.5)
         sizes.append(point.active.size)
     assert 3 < sum(size == 2 for size in sizes) < 30
     np.testing.assert_array_equal(point.active, [2])
@@ -544,9 +544,9 @@ def test_a_balance_is_where_the_gradient_of_its_own_expansion_vanishes(name, sha
     case = blobs(10, LIKELIHOODS[name], n=40, shared=shared)
     solution, _, end = fitted(case, prior)
     away = end.v * np.exp(np.random.RandomState(0).uniform(-0.4, 0.4, end.v.size))
-    fit = settling.Fit(case.latent(), prior, 1000, None)
+    fit = loop.Fit(case.latent(), prior, 1000, None)
     at = expand(case.latent(), prior, Point(end.active, away))
-    point = settling._balance(fit, case.latent(), at, 1e-12)
+    point = loop._balance(fit, case.latent(), at, 1e-12)
     np.testing.assert_array_equal(point.active, end.active)
     if solution.converged:
         np.testing.assert_allclose(point.v, end.v, rtol=2e-2)
@@ -565,9 +565,9 @@ def test_a_balance_lets_faint_atoms_go():
     gains = certify(at.problem, at.state, UNIT_NOISE)[1]
     useless = rest[np.argmin(gains.Q[rest, 0] ** 2 - gains.S[rest])]
     with_it = Point(np.append(end.active, useless), np.append(end.v, 1e-6))
-    fit = settling.Fit(case.latent(), Flat(), 1000, None)
+    fit = loop.Fit(case.latent(), Flat(), 1000, None)
     at = expand(case.latent(), Flat(), with_it)
-    point = settling._balance(fit, case.latent(), at, 1e-10)
+    point = loop._balance(fit, case.latent(), at, 1e-10)
     np.testing.assert_array_equal(point.active, end.active)
     assert solution.converged
 
@@ -580,25 +580,21 @@ def test_an_advance_retreats_from_a_fall(name, shared):
     order = np.argsort(end.active)
     origin = Point(end.active[order], end.v[order])
     height = solution.state.objective
-    lowest = height - settling._FALL * (1 + abs(height))
+    lowest = height - loop._FALL * (1 + abs(height))
     far = origin._replace(v=origin.v * 1e-10)
     assert expand(case.latent(), Flat(), far).state.objective < lowest
-    fit = settling.Fit(case.latent(), Flat(), 1000, None)
-    reach = fit.reach
-    at = settling._advance(fit, case.latent(), origin, height, far)
+    fit = loop.Fit(case.latent(), Flat(), 1000, None)
+    at = loop._advance(fit, case.latent(), origin, height, far)
     assert at.state.objective >= lowest
     np.testing.assert_array_equal(at.point.active, origin.active)
     halvings = np.log2(np.log(1e-10) / np.log(at.point.v / origin.v))
     np.testing.assert_allclose(halvings, round(halvings[0]), atol=1e-6)
     twice = origin._replace(v=origin.v * (at.point.v / origin.v) ** 2)
     assert expand(case.latent(), Flat(), twice).state.objective < lowest  # no farther than need be
-    assert fit.reach < reach
     near = origin._replace(v=origin.v * 1.01)
-    shorter = fit.reach
-    straight = settling._advance(fit, case.latent(), origin, height, near)
+    straight = loop._advance(fit, case.latent(), origin, height, near)
     np.testing.assert_array_equal(straight.point.v, near.v)
-    assert fit.reach > shorter
-    impossible = settling._advance(fit, case.latent(), origin, np.inf, far)
+    impossible = loop._advance(fit, case.latent(), origin, np.inf, far)
     np.testing.assert_array_equal(impossible.point.v, origin.v)
 
 
@@ -609,8 +605,8 @@ def test_settling_counts_atoms_as_they_are_counted_in_the_whole(name, shared):
     origin = expand(case.latent(), Flat(), Point(end.active, end.v))
     away = origin.point._replace(v=end.v * 1.1)
     for short in (False, True):
-        fit = settling.Fit(case.latent(), Flat(), 1000, None)
-        point = settling.settle(fit, case.latent(), away, 1e-9, origin, short)
+        fit = loop.Fit(case.latent(), Flat(), 1000, None)
+        point = loop.settle(fit, case.latent(), away, 1e-9, origin, short)
         order, other = np.argsort(point.active), np.argsort(end.active)
         if name == "five classes" and not short:  # one on the threshold may go
             assert set(point.active) <= set(end.active)
@@ -695,7 +691,7 @@ def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
         calls += 1
         raise Breakdown
 
-    monkeypatch.setattr(convergence, "settle", breaks)
+    monkeypatch.setattr(loop, "settle", breaks)
     solution, _ = relinearize.solve(
         case.latent(),
         Flat(),
@@ -725,6 +721,6 @@ def test_a_breakdown_while_pairs_slide_costs_nothing_else(monkeypatch):
 
 
 def test_a_singular_update_does_not_climb():
-    assert not settling._climbs(np.zeros((2, 2)), np.ones(2))
-    assert not settling._climbs(np.eye(2), np.ones(2))
-    assert settling._climbs(-np.eye(2), np.ones(2))
+    assert not loop._climbs(np.zeros((2, 2)), np.ones(2))
+    assert not loop._climbs(np.eye(2), np.ones(2))
+    assert loop._climbs(-np.eye(2), np.ones(2))

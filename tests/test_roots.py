@@ -14,7 +14,7 @@ from sparsebayes.core.roots import root_of, rooted
 from sparsebayes.engine import Breakdown, State, refresh, screen, triangle, whiten
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, certify
-from sparsebayes.solvers.expansion import UNIT_NOISE
+from sparsebayes.solvers.expand import UNIT_NOISE
 from sparsebayes.solvers.working_set import solve
 
 

@@ -17,7 +17,7 @@ from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import ChunkError, Chunks, LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Point, expand
 
 NAMES = np.array(["apple", "pear", "a much longer name"])
 

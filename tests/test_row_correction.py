@@ -22,7 +22,7 @@ from sparsebayes.rows.kinds import by_kind
 from sparsebayes.rows.products import Functions, Looks
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import gather
-from sparsebayes.solvers.expansion import NOTHING, Point, expand
+from sparsebayes.solvers.expand import NOTHING, Point, expand
 
 LIKELIHOODS = {"classes": Bernoulli(), "three classes": Multinomial(3), "counts": Poisson()}
 

@@ -29,8 +29,7 @@ from sparsebayes.rows import LocalRows, open_source, quadratics
 from sparsebayes.rows.kinds import by_kind
 from sparsebayes.rows.products import Curvature, Functions, Looks, Screens
 from sparsebayes.solvers import relinearize
-from sparsebayes.solvers.expansion import Point, expand
-from sparsebayes.solvers.settling import Fit, settle
+from sparsebayes.solvers.expand import Fit, Point, expand, settle
 
 every_likelihood = pytest.mark.parametrize("name", [*LIKELIHOODS, "own"])
 with_and_without = pytest.mark.parametrize("center", [True, False])

@@ -20,7 +20,7 @@ from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.span import find_span
-from sparsebayes.solvers.expansion import Point, expand, renumbered
+from sparsebayes.solvers.expand import Point, expand, renumbered
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, size=(900, 2))

@@ -26,7 +26,7 @@ from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.solvers import rounds, working_set
-from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers.expand import Point
 
 
 def plane(n, random_state=0):

@@ -12,8 +12,7 @@ from sparsebayes.engine import Breakdown, screen
 from sparsebayes.likelihoods import Bernoulli, Multinomial
 from sparsebayes.problem import Certificate, Status, certify
 from sparsebayes.solvers import relinearize, survey
-from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Point, expand
-from sparsebayes.solvers.settling import Fit
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Fit, Point, expand
 from sparsebayes.solvers.structure import Found
 
 kinds = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])

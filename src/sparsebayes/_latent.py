@@ -22,7 +22,7 @@ from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, totals_of
 from sparsebayes.problem import Solution
-from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers.expand import Point
 
 FloatArray = NDArray[np.float64]
 Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]

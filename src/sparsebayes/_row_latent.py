@@ -47,7 +47,7 @@ from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.expansion import NOTHING, UNIT_NOISE, Expanded, Point, restored
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Expanded, Point, restored
 from sparsebayes.solvers.rounds import Following, Resembled, Screened
 
 FloatArray = NDArray[np.float64]

@@ -47,7 +47,7 @@ from sparsebayes.rows.span import Span, find_span
 from sparsebayes.rows.steps import Standardized
 from sparsebayes.rows.summary import Gathered, Summary, gather, summarize
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.expansion import Point
+from sparsebayes.solvers.expand import Point
 from sparsebayes.solvers.rounds import Ended, Exact, Screened, View
 
 FloatArray = NDArray[np.float64]

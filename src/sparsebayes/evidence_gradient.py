@@ -14,7 +14,7 @@ from sparsebayes.engine import State, per_column
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_sensitivity import Sensitivity, inverse_norm
-from sparsebayes.solvers.expansion import UNIT_NOISE
+from sparsebayes.solvers.expand import UNIT_NOISE
 from sparsebayes.solvers.newton import derivatives
 
 FloatArray = NDArray[np.float64]
@@ -104,7 +104,7 @@ def latent_gradient(
     >>> from sparsebayes.design import ArrayDesign
     >>> from sparsebayes.hyperpriors import Flat
     >>> from sparsebayes.likelihoods import Bernoulli
-    >>> from sparsebayes.solvers.expansion import Point, expand
+    >>> from sparsebayes.solvers.expand import Point, expand
     >>> design = ArrayDesign(np.array([[1.0], [2.0]]))
     >>> latent = Latent(design, np.array([1.0, 1.0]), None, Bernoulli(), center=False)
     >>> at = expand(latent, Flat(), Point(np.array([0]), np.array([4.0])))

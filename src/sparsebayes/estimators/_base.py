@@ -31,7 +31,7 @@ from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
 from sparsebayes.solvers import joint, relinearize, sequential
-from sparsebayes.solvers.expansion import LatentProblem, Point
+from sparsebayes.solvers.expand import LatentProblem, Point
 
 FloatArray = NDArray[np.float64]
 

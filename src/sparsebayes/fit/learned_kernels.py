@@ -34,10 +34,9 @@ from sparsebayes.fit.widths import Loss, Targets, climb, find_widths
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.problem import Problem, Solution, Status
-from sparsebayes.solvers.expansion import Point, expand, renumbered, restored
+from sparsebayes.solvers.expand import Fit as Account
+from sparsebayes.solvers.expand import Point, expand, renumbered, restored, settle
 from sparsebayes.solvers.newton import newton
-from sparsebayes.solvers.settling import Fit as Account
-from sparsebayes.solvers.settling import settle
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -26,7 +26,7 @@ from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize, updates
 from sparsebayes.solvers.climb import Run
-from sparsebayes.solvers.expansion import (
+from sparsebayes.solvers.expand import (
     NOTHING,
     Expanded,
     LatentProblem,

@@ -22,19 +22,21 @@ from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Hyperprior, Smoothness
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.problem import Certificate, Report, Solution, Status, certify
-from sparsebayes.solvers.convergence import FINE, STUCK, converge
-from sparsebayes.solvers.expansion import (
+from sparsebayes.solvers.expand import (
+    FINE,
     NOTHING,
+    STUCK,
     UNIT_NOISE,
     Expanded,
+    Fit,
     Point,
+    converge,
     expand,
     is_same,
     renumbered,
     restored,
 )
 from sparsebayes.solvers.explore import SAMPLE
-from sparsebayes.solvers.settling import Fit
 from sparsebayes.solvers.structure import Found, better, exchanged_often, explore
 from sparsebayes.solvers.survey import Survey, glance, survey
 

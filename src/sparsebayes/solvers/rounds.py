@@ -23,18 +23,18 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import working_set
-from sparsebayes.solvers.convergence import converge
 from sparsebayes.solvers.exchange import is_better
-from sparsebayes.solvers.expansion import (
+from sparsebayes.solvers.expand import (
     NOTHING,
     Expanded,
+    Fit,
     Point,
+    converge,
     expand,
     is_same,
     renumbered,
     restored,
 )
-from sparsebayes.solvers.settling import FARTHEST, Fit
 from sparsebayes.solvers.structure import exchanged
 from sparsebayes.solvers.swaps import swap_table
 
@@ -557,7 +557,6 @@ class Following:
         few = self.latent.n_rows <= _NOT_MANY and len(self.subsets) == 1
         if self.resembled is None or not few or self.fit.exhausted:
             return None
-        self.fit.reach = FARTHEST  # a round depends on nothing that earlier ones have learned
         try:
             trial = exchanged(self.fit, self._some(found.atoms), found.at)
         except Breakdown:
@@ -590,7 +589,6 @@ class Following:
             alike = self.resembled(at, np.searchsorted(atoms, pool))
         if alike is None:
             return None
-        self.fit.reach = FARTHEST  # a round depends on nothing that earlier ones have learned
         start = self._inside(self._outside(at.point, atoms), pool)
         try:
             here = self._outside(self._search(alike, start, tol).point, pool)
@@ -607,7 +605,6 @@ class Following:
         """Converge on a few atoms, looking at all data; None where float64 cannot."""
         if not pool.size:
             return point
-        self.fit.reach = FARTHEST
         try:
             at = self._search(self.latent.restrict(pool), self._inside(point, pool), tol)
         except Breakdown:

@@ -18,7 +18,7 @@ from sparsebayes.engine import Breakdown, State, screen
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem, Progress, Report, Solution, Status, certify
 from sparsebayes.solvers import relinearize
-from sparsebayes.solvers.expansion import (
+from sparsebayes.solvers.expand import (
     NOTHING,
     UNIT_NOISE,
     Expanded,

@@ -14,20 +14,22 @@ from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import LatentData
 from sparsebayes.solvers.climb import climb
-from sparsebayes.solvers.convergence import FINE, converge
 from sparsebayes.solvers.exchange import exchange_rounds
-from sparsebayes.solvers.expansion import (
+from sparsebayes.solvers.expand import (
+    FINE,
     NOTHING,
     UNIT_NOISE,
     Expanded,
+    Fit,
     Point,
+    converge,
     expand,
     renumbered,
     restored,
+    settle,
 )
 from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.pairs import slide_pairs
-from sparsebayes.solvers.settling import Fit, settle
 
 IndexArray = NDArray[np.intp]
 

@@ -17,7 +17,7 @@ from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
 from sparsebayes.problem import Certificate, Problem, certify
-from sparsebayes.solvers.expansion import UNIT_NOISE, Expanded, renumbered
+from sparsebayes.solvers.expand import UNIT_NOISE, Expanded, renumbered
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
