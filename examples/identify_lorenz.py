@@ -58,17 +58,17 @@ for name, model in zip("xyz", models, strict=True):
     terms += [(f"d{name}: {NAMES[j]}", w, e, TRUE["xyz".index(name), j]) for j, w, e in found]
 
 # %%
-# Are exactly the right terms of all equations found, in ten draws? The second case is smoothed too
+# Are exactly the right terms of all equations found, in five draws? The second case is smoothed too
 # much for its noise: that looks like further small terms, which only a threshold leaves out.
 
 for share, window in (0.03, 15), (0.002, 31):
-    tries = [watch(share, seed, window)[1:] for seed in range(10)]
+    tries = [watch(share, seed, window)[1:] for seed in range(5)]
     ways = {f"STLSQ at {c}": lambda A, m, c=c: stlsq(A, m, c) for c in (0.1, 0.3, 0.9)}
     ways["sparse Bayes"] = lambda A, m: SparseBayesRegressor(fit_intercept=False).fit(A, m).coef_
     for name, way in ways.items():
         fits = [np.array([way(A, column) for column in moved.T]) for A, moved in tries]
         right = sum(np.array_equal(fit != 0, TRUE != 0) for fit in fits)
-        print(f"noise {share:.1%}, window {window}, {name}: right in {right} of 10")
+        print(f"noise {share:.1%}, window {window}, {name}: right in {right} of 5")
 
 _, (left, right) = plt.subplots(1, 2, figsize=(6, 3.2), layout="constrained")
 left.plot(states[::3, 0], states[::3, 2], ".", color="0.5", markersize=1)

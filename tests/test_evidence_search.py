@@ -42,7 +42,7 @@ def search():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
-        EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1, 1.0]}),
+        EvidenceSearch(RVR(centers=12, random_state=0), {"gamma": [0.1]}),
         EvidenceSearch(SparseBayesClassifier(), {"dictionary": [Linear(), Bias()]}),
     ]
 )

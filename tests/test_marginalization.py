@@ -81,7 +81,7 @@ def optimum_of(model):
     )
 
 
-def many_points(optimum, sweeps=200):
+def many_points(optimum, sweeps=120):
     """Far more draws of (log v, log noise) than predictions average over."""
     chains = Chains(optimum, 64, np.random.default_rng(11))
     found = []

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 
 import oracle
-from pairwise import in_turn, pairwise
+from pairwise import in_turn
 from sparsebayes import SparseBayesClassifier, SparseBayesRegressor, posterior
 from sparsebayes._counting import is_kernel_machine, takes_sparse
 from sparsebayes._settings import resolve_prior
@@ -323,7 +323,7 @@ OPERATORS = {
 
 @pytest.mark.parametrize("dictionary", OPERATORS.values(), ids=OPERATORS)
 class TestFits:
-    @pairwise(
+    @in_turn(
         solver=["working-set", "sequential"],
         fit_intercept=[True, False],
         weights={"plain": None, "weighted": WEIGHTS},
@@ -562,7 +562,7 @@ class TestWavelets:
         )
         for make, y, error in (
             (partial(SparseBayesRegressor, prior="bic", solver="working-set"), JUMPS, 1e-8),
-            others[place % 2],
+            *others[place : place + 1],
         ):
             make = partial(make, tol=1e-10)
             model, plain = make(dictionary).fit(X, y), make().fit(matrix, y)
