@@ -36,6 +36,7 @@ __all__ = ["Draws", "Evidence", "Optimum", "draw", "weights_at"]
 
 _REACH = float(np.exp(5.0))
 _CHAINS = 64
+_FEW = 24  # atoms up to which matrices of all chains are factorized in one go
 _ROUND = 16  # sweeps between looks at the noise
 _MOST_ROUNDS = 30
 _DRIFT = 0.1  # from one round to the next, in standard deviations, that is none
@@ -312,6 +313,8 @@ class Chains:
 
     def _move_weights(self, last_v: FloatArray, last_noise: FloatArray) -> None:
         normal = self.rng.standard_normal(self.x.shape)
+        if len(self.optimum.v) <= _FEW and self._move_weights_at_once(normal):
+            return
         for c in range(len(normal)):
             found = weights_at(self.optimum, self.v[c], float(self.noise[c]))
             if found is None:  # out of range: the chain stays where it was
@@ -320,6 +323,21 @@ class Chains:
             L, y = found
             drawn, _ = dtrtrs(L, y + normal[c], lower=1, trans=1)
             self.x[c] = np.sqrt(self.v[c])[:, None] * drawn
+
+    def _move_weights_at_once(self, normal: FloatArray) -> bool:
+        """Move the weights of all chains in one go; false where a matrix cannot be factorized."""
+        best = self.optimum
+        scale = np.sqrt(self.v)
+        root = scale / np.sqrt(self.noise)[:, None]
+        B = best.J * root[:, None, :] * root[:, :, None] + np.eye(root.shape[1])
+        try:
+            L = np.linalg.cholesky(B)
+        except np.linalg.LinAlgError:
+            return False
+        h = (best.J @ best.x + best.x) * (root / np.sqrt(self.noise)[:, None])[:, :, None]
+        y = np.linalg.solve(L, h)
+        self.x = scale[:, :, None] * np.linalg.solve(L.transpose(0, 2, 1), y + normal)
+        return True
 
     def _move_noise(self) -> None:
         best = self.optimum
