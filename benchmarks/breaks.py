@@ -265,8 +265,8 @@ BREAKS = (
         "targets in blocks are not weighted",
         "rows_regression* row_summary* row_span* row_*",
         (
-            "weighted, root = block.y * ones[:, None], np.sqrt(ones)",
-            "weighted, root = block.y, np.sqrt(ones)",
+            "pull = block.y * ones[:, None]",
+            "pull = block.y + 0.0",
         ),
     ),
     breaking(

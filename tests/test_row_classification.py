@@ -13,9 +13,9 @@ from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.likelihoods import Bernoulli, Gaussian, Multinomial
 from sparsebayes.problem import Status, certify
-from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import ChunkError, Chunks, LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.latent import RowLatent
 from sparsebayes.solvers import rounds
 from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Point, expand
 

@@ -13,12 +13,12 @@ from sparsebayes.dictionaries import Kernel
 from sparsebayes.engine import Breakdown
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
-from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.blocks import Chosen
 from sparsebayes.rows.gaussian import sample_means
 from sparsebayes.rows.kept import sampled, transformed
 from sparsebayes.rows.kinds import by_kind
+from sparsebayes.rows.latent import RowLatent
 from sparsebayes.rows.products import Functions, Looks
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import gather

@@ -24,9 +24,9 @@ from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.laplace import Latent, Start, find_mode, quadratic_at
 from sparsebayes.likelihoods import Bernoulli, Expansion, Multinomial, Poisson
-from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import LocalRows, open_source, quadratics
 from sparsebayes.rows.kinds import by_kind
+from sparsebayes.rows.latent import RowLatent
 from sparsebayes.rows.products import Curvature, Functions, Looks, Screens
 from sparsebayes.solvers import relinearize
 from sparsebayes.solvers.expand import Fit, Point, expand, settle

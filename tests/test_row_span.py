@@ -15,9 +15,9 @@ from sparsebayes.engine import EPS
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import find_mode
 from sparsebayes.likelihoods import Bernoulli, Multinomial, Poisson
-from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows import LocalRows, open_source
 from sparsebayes.rows.gaussian import sample_means
+from sparsebayes.rows.latent import RowLatent
 from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.span import find_span
 from sparsebayes.solvers.expand import Point, expand, renumbered

@@ -37,12 +37,12 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent, Start
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Problem, Solution, Status, certify
-from sparsebayes.row_latent import RowLatent
 from sparsebayes.rows.binding import bind_rows
 from sparsebayes.rows.blocks import Chosen, Rows
 from sparsebayes.rows.gaussian import Sizes, norms_of, sample_means
 from sparsebayes.rows.kept import kept, sampled, transformed
 from sparsebayes.rows.kinds import ByKind, by_kind
+from sparsebayes.rows.latent import RowLatent
 from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather

@@ -29,9 +29,8 @@ from sparsebayes.dictionaries.union import UnionAtoms
 from sparsebayes.engine import Breakdown
 from sparsebayes.mode_search import Normal
 from sparsebayes.noise_priors import NoisePrior
-from sparsebayes.row_correction import Correction
-from sparsebayes.row_landscape import RowMode
 from sparsebayes.rows.blocks import Rows
+from sparsebayes.rows.correction import Correction
 from sparsebayes.rows.gaussian import Factors, Grams, Norms, SizeSums, norms_of, side_by_side
 from sparsebayes.rows.products import (
     Curvature,
@@ -45,7 +44,7 @@ from sparsebayes.rows.products import (
 from sparsebayes.rows.span import Span
 
 if TYPE_CHECKING:
-    from sparsebayes.row_latent import RowLatent
+    from sparsebayes.rows.latent import RowLatent, RowMode
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -264,7 +263,9 @@ class _Found(NamedTuple):
     products: FloatArray  # (p, M K) of these with all columns
 
 
-def _dense(mode: RowMode, place: Functions, M: int, sums: LookSums, columns: IndexArray) -> _Found:
+def _dense(
+    mode: "RowMode", place: Functions, M: int, sums: LookSums, columns: IndexArray
+) -> _Found:
     """Sums of some columns, among which are those of the mode, with each other."""
     K = len(place.c)
     w, rows = np.zeros(M * K), np.arange(columns.size)
@@ -282,7 +283,7 @@ def _dense(mode: RowMode, place: Functions, M: int, sums: LookSums, columns: Ind
     )
 
 
-def _summed(mode: RowMode, products: Passes, place: Functions, shared: bool) -> _Found:
+def _summed(mode: "RowMode", products: Passes, place: Functions, shared: bool) -> _Found:
     """One pass over the rows: what a screen needs, or all of G where columns are few."""
     M, K = products.atoms.size, products.K
     if M * K <= WHOLE:
@@ -298,7 +299,9 @@ def _summed(mode: RowMode, products: Passes, place: Functions, shared: bool) -> 
     return _Found(cross, squares, sums.drawn.T, mode.columns, _flat(sums.columns))
 
 
-def row_expanded(latent: "RowLatent", mode: RowMode, alone: bool = False) -> LazyQuadratic[Passes]:
+def row_expanded(
+    latent: "RowLatent", mode: "RowMode", alone: bool = False
+) -> LazyQuadratic[Passes]:
     """The quadratic around a mode: one pass for all that a screen of the atoms needs.
 
     Where nobody will ask for other columns than those of the mode (``alone``) no pass is needed:

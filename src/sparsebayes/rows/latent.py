@@ -4,7 +4,9 @@ Nothing here is as long as the data. A mode is kept as weights and intercepts; t
 is found again, row by row, by whatever pass needs it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +18,10 @@ from sparsebayes.design import STORED_BYTES, make_design
 from sparsebayes.dictionaries import Atoms, Linear
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.likelihoods import Likelihood
-from sparsebayes.mode_search import Normal
-from sparsebayes.row_correction import Correction
-from sparsebayes.row_landscape import RowLandscape, RowMode
+from sparsebayes.mode_search import Normal, Place, highest
 from sparsebayes.rows.blocks import Chosen, Rows, weighted_rows
 from sparsebayes.rows.coordinates import Coordinates, Mixed, coordinates_of
+from sparsebayes.rows.correction import Correction
 from sparsebayes.rows.kinds import ByKind, by_kind
 from sparsebayes.rows.products import Functions, Looks, LookSums
 from sparsebayes.rows.quadratics import WHOLE, Passes, row_expanded
@@ -30,7 +31,7 @@ from sparsebayes.rows.summary import gather
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["RowLatent"]
+__all__ = ["RowLandscape", "RowLatent", "RowMode", "Seen"]
 
 _VALUE = 40  # multiplications that an atom at a row costs
 _CONFIRMED = 1e-9  # differences of sums, for columns of unit norm, that do no harm,
@@ -38,58 +39,154 @@ _MAGNIFIED, _MOST = 1e-4, 1e-6  # and more of them where weights cancel by that 
 _LIKELY = 1e-7  # differences of the log likelihood
 
 
-@dataclass(frozen=True)
-class RowLatent:
-    """Data and a likelihood of latent functions, where the data are rows kept elsewhere.
+class Seen(NamedTuple):
+    """The coordinates in which Newton's method looked, and what it saw where it ended."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Rows whose ``y`` are targets as the likelihood takes them, (n,), with their final weights.
-    atoms : Atoms
-        Atoms that can be evaluated at any row.
-    likelihood : Likelihood
-        Likelihood of the targets; it must be picklable.
-    center : bool
-        Whether each latent function has an intercept, with a flat prior.
-    shared : bool
-        Whether the latent functions share the variance of each atom.
-    reference : ndarray of shape (M,)
-        About where the means of the atoms are; only used with an intercept.
-    n_rows : int
-        About how many rows of positive weight there are.
-    counts : ndarray of shape (kinds,) or None, default=None
-        How many of them have target 0, 1, ..., where targets are classes.
-    span : Span or None, default=None
-        The atoms as sums of a few, which are then all that is evaluated where that pays.
-    correction : Correction or None, default=None
-        What sums over other rows have beyond those over these, which are a sample of them.
+    coordinates: Coordinates
+    atoms: IndexArray  # (a,) that they are coordinates of
+    place: Functions
+    sums: LookSums
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.dictionaries import Linear
-    >>> from sparsebayes.laplace import find_mode
-    >>> from sparsebayes.likelihoods import Poisson
-    >>> from sparsebayes.rows import LocalRows, open_source
-    >>> X, y = np.zeros((4, 1)), np.array([1.0, 2, 3, 2])
-    >>> rows = LocalRows(open_source(X, y), block_rows=3)
-    >>> latent = RowLatent(rows, Linear().bind(X), Poisson(), True, False, np.zeros(1), 4)
-    >>> mode = find_mode(latent, np.empty(0, dtype=np.intp), np.empty(0))
-    >>> np.exp(mode.c).round(9)
-    array([2.])
+
+class RowMode(NamedTuple):
+    """The maximum of the posterior of the weights, at given variances."""
+
+    columns: IndexArray  # (m,)
+    w: FloatArray  # (m,) weights of atoms as given
+    c: FloatArray  # (K,) intercepts
+    penalty: float  # sum of w^2 / (2 v)
+    sums: LookSums  # there, of these columns
+    seen: Seen | None = None  # the same in coordinates, where there are any
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log likelihood at the mode."""
+        return self.sums.value
+
+
+class RowLandscape:
+    """The landscape of rows: a look is a pass over them, with the active atoms alone.
+
+    Where all atoms are sums of a few, and every active one is there in all latent functions, sums
+    are in coordinates.
     """
 
-    rows: Rows
+    def __init__(self, latent: "RowLatent", columns: IndexArray, v: FloatArray) -> None:
+        K = latent.K
+        self.latent, self.columns, self.center = latent, columns, latent.center
+        self.root, self.k = np.sqrt(v), columns % K
+        self.atoms, which = np.unique(columns // K, return_inverse=True)
+        self.mean = latent.reference[self.atoms][which]
+        self.local = which * K + self.k  # the same columns, among these atoms alone
+        correction = latent.correction
+        self.seen: Coordinates | None = None
+        if latent.span is not None and (K == 1 or latent.shared):
+            self.seen = coordinates_of(latent.span, latent.atoms, self.atoms)
+            self.few, self.reference = self.seen.atoms, self.seen.reference
+            self.wanted, self.E = np.arange(self.seen.size * K), self.seen.E
+            self.J = self.seen.of(self.local, K)
+        else:
+            self.few, self.wanted = latent.atoms.restrict(self.atoms), self.local
+            self.reference = latent.reference[self.atoms]
+            self.E = None if correction is None else correction.E[:, self.atoms]
+
+    def first(
+        self, places: list[Place], near: Callable[[Place, "_RowLook"], bool]
+    ) -> tuple[int, "_RowLook"]:
+        """The highest of some places: all in one pass, if it is the second, as it should be."""
+        guess = min(1, len(places) - 1)
+        others = [place for i, place in enumerate(places) if i != guess]
+        look = self._look(places[guess], tuple(self._functions(place) for place in others))
+        values = list(look.sums.elsewhere)
+        values.insert(guess, look.value)
+        heights = [value - 0.5 * float(z @ z) for value, (z, _) in zip(values, places, strict=True)]
+        best = highest(heights)
+        return best, look if best == guess else self._look(places[best])
+
+    def look(self, place: Place, before: "tuple[Place, _RowLook] | None" = None) -> "_RowLook":
+        """Look at one place, coming from another one."""
+        return self._look(place, (), None if before is None else before[1].place)
+
+    def _look(
+        self, place: Place, others: tuple[Functions, ...] = (), before: Functions | None = None
+    ) -> "_RowLook":
+        functions, likelihood = self._functions(place), self.latent.likelihood
+        statistic = Looks(
+            self.few, self.reference, likelihood, functions, self.wanted, others, before
+        )
+        sums = self.latent.rows.fold(statistic)
+        if self.latent.correction is not None:
+            correct = self.latent.correction.applied
+            sums = correct(sums, functions, self.E, self.wanted, others)
+        return _RowLook(sums, self.root, functions, None if self.seen is None else self.J)
+
+    def _functions(self, place: Place) -> Functions:
+        z, c = place
+        found = Functions.of(self.local, z * self.root, c)
+        if self.seen is None:
+            return found
+        return Functions(np.arange(self.seen.size), self.seen.J @ found.weights, c)
+
+    def mode(self, w: FloatArray, place: Place, look: "_RowLook") -> RowMode:
+        """The mode, where Newton's method ends."""
+        z, c = place
+        sums, seen = look.sums, None
+        if self.seen is not None:
+            seen, J = Seen(self.seen, self.atoms, look.place, sums), self.J
+            gradient, cross, gram = J.T @ sums.gradient, J.T @ sums.cross, J.T @ sums.gram @ J
+            sums = replace(sums, gradient=gradient, cross=cross, gram=gram)
+        return RowMode(self.columns, w, c, 0.5 * float(z @ z), sums, seen)
+
+
+class _RowLook(NamedTuple):
+    """A look at rows."""
+
+    sums: LookSums
+    root: FloatArray
+    place: Functions
+    J: FloatArray | None  # where sums are in coordinates: those of the columns
+
+    @property
+    def value(self) -> float:
+        """Log likelihood."""
+        return self.sums.value
+
+    @property
+    def moved(self) -> float:
+        """Largest change of a latent function since the look before."""
+        return self.sums.moved
+
+    @property
+    def peak(self) -> float:
+        """Largest absolute value of a latent function."""
+        return self.sums.peak
+
+    def normal(self) -> Normal:
+        """Sums of first and second derivatives."""
+        sums, root = self.sums, self.root
+        if self.J is not None:
+            mix = self.J * root
+            return Normal(sums.gradient, sums.pull, sums.gram, sums.cross, sums.C[None], mix)
+        gram = sums.gram * root
+        gram *= root[:, None]
+        cross = sums.cross * root[:, None]
+        return Normal(sums.gradient * root, sums.pull, gram, cross, sums.C[None])
+
+
+@dataclass(frozen=True)
+class RowLatent:
+    """Data and a likelihood of latent functions, where the data are rows kept elsewhere."""
+
+    rows: Rows  # whose y are targets as the likelihood takes them, with their final weights
     atoms: Atoms
-    likelihood: Likelihood
-    center: bool
-    shared: bool
-    reference: FloatArray
-    n_rows: int
-    counts: FloatArray | None = None
-    span: Span | None = None
-    correction: Correction | None = None
+    likelihood: Likelihood  # it must be picklable
+    center: bool  # whether each latent function has an intercept
+    shared: bool  # whether the latent functions share the variance of each atom
+    reference: FloatArray  # (M,) about where the means of the atoms are
+    n_rows: int  # about how many rows of positive weight there are
+    counts: FloatArray | None = None  # (kinds,) of targets 0, 1, ..., where these are classes
+    span: Span | None = None  # the atoms as sums of a few, evaluated in their place where that pays
+    correction: Correction | None = None  # what sums over other rows have beyond these, a sample
 
     def __post_init__(self) -> None:
         if not self.center:
@@ -115,20 +212,10 @@ class RowLatent:
     def resembled(self, quad: AnyQuadratic, atoms: IndexArray, sample: Rows) -> "RowLatent | None":
         """A sample of the rows that stands for all of them around a mode, with some of the atoms.
 
-        Parameters
-        ----------
-        quad : LazyQuadratic
-            An expansion over all rows.
-        atoms : ndarray of int
-            Atoms of it, ascending; those of the mode are among them.
-        sample : Rows
-            Some of the rows, with weights by which they stand for all; their coordinates
-            (`rows.kept.transformed`) where the expansion is in coordinates.
-
-        Returns
-        -------
-        RowLatent or None
-            None where there are too many atoms for their products to be known.
+        ``quad`` is an expansion over all rows; its mode is of some of ``atoms``, which ascend. Rows
+        of the sample have weights by which they stand for all, and are coordinates
+        (`rows.kept.transformed`) where the expansion is in coordinates. None where there are too
+        many atoms for their products to be known.
         """
         products = quad.products
         if isinstance(products, Rooted):

@@ -21,58 +21,18 @@ __all__ = ["Correction"]
 
 @dataclass(frozen=True)
 class Correction:
-    """What sums over all rows have beyond those over a sample, of all columns of r functions.
+    """What sums over all rows have beyond those over a sample, of all columns of r functions."""
 
-    Parameters
-    ----------
-    w : ndarray of shape (r K,)
-        Weights of the place around which it holds.
-    c : ndarray of shape (K,)
-        Intercepts there, of functions less their references.
-    more : LookSums
-        Sums over all rows less sums over the sample, there.
-    E : ndarray of shape (r, M)
-        Atoms of the dictionary as sums of these functions.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> def sums(value, slope, curvature):
-    ...     one, square = np.full(1, slope), np.full((1, 1), curvature)
-    ...     return LookSums(value, np.empty(0), one, square, one, square, square, 0.0, 0.0)
-    >>> nowhere = Functions(np.arange(1), np.zeros((1, 1)), np.zeros(1))
-    >>> found = Correction.between(nowhere, sums(-5.0, 3.0, 2.0), sums(-4.0, 1.0, 1.0), np.eye(1))
-    >>> there = Functions(np.arange(1), np.full((1, 1), 0.1), np.zeros(1))
-    >>> right = found.applied(sums(-4.0, 1.0, 1.0), there, found.E, np.arange(1))
-    >>> round(right.value, 3), right.gradient.round(3)
-    (-4.805, array([2.9]))
-    """
-
-    w: FloatArray
-    c: FloatArray
-    more: LookSums
-    E: FloatArray
+    w: FloatArray  # (r K,) weights of the place around which it holds
+    c: FloatArray  # (K,) intercepts there, of functions less their references
+    more: LookSums  # over all rows less those over the sample, there
+    E: FloatArray  # (r, M) atoms of the dictionary as sums of these functions
 
     @classmethod
     def between(
         cls, place: Functions, everything: LookSums, sample: LookSums, E: FloatArray
     ) -> "Correction":
-        """The difference of two sums at the same place.
-
-        Parameters
-        ----------
-        place : Functions
-            The place.
-        everything, sample : LookSums
-            Sums over all rows and over the sample, of all columns.
-        E : ndarray of shape (r, M)
-            Atoms as sums of the r functions.
-
-        Returns
-        -------
-        Correction
-            What takes the second to the first.
-        """
+        """The difference of two sums at the same place, of all columns; atoms are sums E."""
         more = replace(
             everything,
             value=everything.value - sample.value,
@@ -87,18 +47,7 @@ class Correction:
         return cls(w.ravel(), place.c, more, E)
 
     def restrict(self, atoms: IndexArray) -> "Correction":
-        """The same for some of the atoms.
-
-        Parameters
-        ----------
-        atoms : ndarray of shape (m,)
-            Which ones.
-
-        Returns
-        -------
-        Correction
-            Around the same place.
-        """
+        """The same for some of the atoms."""
         return replace(self, E=self.E[:, atoms])
 
     def applied(
@@ -111,23 +60,8 @@ class Correction:
     ) -> LookSums:
         """Sums over the sample as if they were of all rows.
 
-        Parameters
-        ----------
-        sums : LookSums
-            Of the sample, at ``place`` and ``others``.
-        place : Functions
-            Where it was looked at, as sums of q functions.
-        E : ndarray of shape (r, q) or None
-            These functions as sums of the r that it knows; None where they are the same.
-        columns : ndarray of shape (m,)
-            Of these functions, in whose weights derivatives were taken.
-        others : tuple of Functions, default=()
-            Other places, where only the log likelihood was wanted.
-
-        Returns
-        -------
-        LookSums
-            The sums.
+        They are at ``place`` and ``others``, in weights of some ``columns`` of q functions, which
+        are sums ``E`` of the r that it knows; None where they are the same.
         """
         more = self.more
         value, gradient, pull = self._moved(_flat(place, E), place.c)
