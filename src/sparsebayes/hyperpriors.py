@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _LOWEST = 1e-4  # variances sought for atoms of several columns, relative to what a column wants
+_FEW = 5000  # numbers of atoms by columns up to which a grid is looked at in one go
 _GRID = 32
 _SECTIONS = 26  # a bracket of a few 1e-6: the gain is right to its square
 
@@ -208,19 +209,30 @@ def _shared_maximum(
     """The best of a grid in log v, refined by golden sections between its neighbors."""
     grid = np.linspace(np.log(ends[0]), np.log(ends[1]), _GRID)  # (grid, k)
 
-    def worth(v: FloatArray) -> FloatArray:
-        return _shared_evidence(s, q2, v, 0.0) + hyperprior.log_density(v, noise_var)
+    def worth(u: FloatArray) -> FloatArray:
+        v = np.exp(u)
+        after = 1.0 + v[..., None] * s
+        evidence = 0.5 * (q2 * v[..., None] / after - np.log(after)).sum(axis=-1)
+        prior = hyperprior.log_density(v.ravel(), noise_var).reshape(v.shape)
+        return np.asarray(evidence + prior)
 
-    peak = np.stack([worth(np.exp(u)) for u in grid]).argmax(axis=0)
+    at_once = s.size <= _FEW  # else a table of the whole grid takes memory, and no less time
+    peak = (worth(grid) if at_once else np.stack([worth(u) for u in grid])).argmax(axis=0)
     each = np.arange(len(s))
     low, high = grid[np.maximum(peak - 1, 0), each], grid[np.minimum(peak + 1, _GRID - 1), each]
     ratio = 0.5 * (5.0**0.5 - 1.0)
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    heights = worth(np.stack([left, right]))
     for _ in range(_SECTIONS):
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        rising = worth(np.exp(right)) > worth(np.exp(left))
+        rising = heights[1] > heights[0]
         low, high = np.where(rising, left, low), np.where(rising, high, right)
-    v = np.exp(0.5 * (low + high))
-    return np.where(worth(v) > 0, v, 0.0) if lets_out(hyperprior) else v
+        new = np.where(rising, low + ratio * (high - low), high - ratio * (high - low))
+        left, right = np.where(rising, right, new), np.where(rising, new, left)
+        found = worth(new)
+        heights = np.where(rising, [heights[1], found], [found, heights[0]])
+    middle = 0.5 * (low + high)
+    v = np.exp(middle)
+    return np.where(worth(middle) > 0, v, 0.0) if lets_out(hyperprior) else v
 
 
 @dataclass(frozen=True)
