@@ -172,7 +172,7 @@ class TestTrace:
 
     def test_without_a_start_the_default_solver_refuses_what_it_cannot_begin_with(self):
         with pytest.raises(ValueError, match="no atom could ever be left out"):
-            relinearize.solve(blobs(0, Bernoulli()).latent(), Gamma(1.0, 1.0))
+            relinearize.solve(LatentProblem(blobs(0, Bernoulli()).latent(), Gamma(1.0, 1.0)))
 
 
 class TestStepsOfTheFinish:

@@ -61,7 +61,7 @@ def test_single_moves_end_at_the_best_known_optimum(name):
 @every_case
 def test_the_default_is_no_worse_than_the_best_known(name):
     stored, case = load(name)
-    solution, _ = relinearize.solve(case.latent(), Flat())
+    solution = relinearize.solve(LatentProblem(case.latent(), Flat()))
     assert solution.status is Status.CONVERGED
     assert solution.log_evidence == pytest.approx(evidence(stored, "best", name), abs=0.01)
     assert solution.state.active.size == stored["best__used"].size  # or a neighbor of one of them

@@ -39,7 +39,10 @@ def test_less_weight_is_less_probable(machine, rare):
         exact = weight / (weight + N - rare)  # of a model without atoms, by its exact posterior
         if weight <= 0.3:  # with more there may be atoms, which are uncertain too
             assert means[-1] < 1.5 * exact / (1 - weight)
-    assert (np.diff(means) < 0).all()
+    # Of one sample alone against all others Laplace's evidence has several optima, and the most
+    # probable of them need not be of the largest weight.
+    assert (np.diff(means[3:]) < 0).all()
+    assert min(means[:3]) > 2 * means[3]
     assert_allclose(means[-1], exact, rtol=1e-5)
 
 

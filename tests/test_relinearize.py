@@ -43,8 +43,8 @@ SAME = 5e-3
 
 
 def fitted(case, prior, **options):
-    solution, quad = relinearize.solve(case.latent(), prior, **options)
-    return solution, quad, at_solution(case, solution, quad)
+    solution = relinearize.solve(LatentProblem(case.latent(), prior), **options)
+    return solution, solution.quad, at_solution(case, solution, solution.quad)
 
 
 def at_solution(case, solution, quad):
@@ -152,10 +152,9 @@ def test_gaussian_noise_is_certified_by_the_exact_quadratic_too(seed, prior):
 )
 def test_reproducible(name, shared):
     case = blobs(2, LIKELIHOODS[name], n=30, shared=shared)
+    problem = LatentProblem(case.latent(), Smoothness(1.0))
     one, two = (
-        relinearize.solve(
-            case.latent(), Smoothness(1.0), n_restarts=1, random_state=np.random.RandomState(3)
-        )[0]
+        relinearize.solve(problem, n_restarts=1, random_state=np.random.RandomState(3))
         for _ in range(2)
     )
     np.testing.assert_array_equal(one.state.active, two.state.active)
@@ -368,14 +367,15 @@ def test_structure_is_sought_in_samples_and_the_whole_is_certified(n, m, likelih
     prior = Smoothness(np.log(m))
     # Of eight draws with classes this is the one whose expansions disagree: it must only say so.
     unsettled = K > 2 and draw == 0
+    problem = LatentProblem(case.latent(), prior)
     one, *others = (
-        relinearize.solve(case.latent(), prior, random_state=np.random.RandomState(1))
+        relinearize.solve(problem, random_state=np.random.RandomState(1))
         for _ in range(1 if unsettled else 2)  # which takes long
     )
     for two in others:
-        np.testing.assert_array_equal(one[0].state.active, two[0].state.active)
-        np.testing.assert_array_equal(one[0].state.v, two[0].state.v)
-    solution, quad = one
+        np.testing.assert_array_equal(one.state.active, two.state.active)
+        np.testing.assert_array_equal(one.state.v, two.state.v)
+    solution, quad = one, one.quad
     assert quad.products.design.shape == (n, m)
     end = at_solution(case, solution, quad)
     again = expand(case.latent(), prior, Point(end.active, end.v))
@@ -663,7 +663,7 @@ def test_single_moves_stay_at_the_optimum_of_the_default(name, prior):
 )
 def test_single_moves_and_the_default_end_at_one_optimum(name, seed):
     case = blobs(seed, LIKELIHOODS[name], n=60)
-    one = relinearize.solve(case.latent(), Flat())[0]
+    one = relinearize.solve(LatentProblem(case.latent(), Flat()))
     two = sequential.solve(LatentProblem(case.latent(), Flat()))
     assert two.log_evidence == pytest.approx(one.log_evidence, abs=SAME)
 
@@ -682,7 +682,9 @@ def test_single_moves_that_are_spent_are_reported():
 
 def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
     case = blobs(0, Bernoulli())
-    start, quad = relinearize.solve(case.latent(), Flat())
+    problem = LatentProblem(case.latent(), Flat())
+    start = relinearize.solve(problem)
+    quad = start.quad
     assert start.state.active.size
     calls = 0
 
@@ -692,9 +694,8 @@ def test_a_breakdown_leaves_the_best_expansion(monkeypatch):
         raise Breakdown
 
     monkeypatch.setattr(loop, "settle", breaks)
-    solution, _ = relinearize.solve(
-        case.latent(),
-        Flat(),
+    solution = relinearize.solve(
+        problem,
         start=Point(start.state.active, 0.1 * start.state.v / quad.norm[start.state.active] ** 2),
     )
     assert calls == 1

@@ -29,7 +29,7 @@ from sparsebayes.rows.kinds import by_kind
 from sparsebayes.rows.latent import RowLatent
 from sparsebayes.rows.products import Curvature, Functions, Looks, Screens
 from sparsebayes.solvers import relinearize
-from sparsebayes.solvers.expand import Fit, Point, expand, settle
+from sparsebayes.solvers.expand import Fit, LatentProblem, Point, expand, settle
 
 every_likelihood = pytest.mark.parametrize("name", [*LIKELIHOODS, "own"])
 with_and_without = pytest.mark.parametrize("center", [True, False])
@@ -314,8 +314,8 @@ def test_a_whole_fit_on_rows(name):
     Phi = np.ascontiguousarray(case.Phi[:, rng.permutation(60)[:25]])
     case = replace(case, Phi=Phi)
     rows = on_rows(case, 17)
-    slow, _ = relinearize.solve(case.latent(), Smoothness(1.0), tol=1e-6)
-    fast, _ = relinearize.solve(rows, Smoothness(1.0), tol=1e-6)
+    slow = relinearize.solve(LatentProblem(case.latent(), Smoothness(1.0)), tol=1e-6)
+    fast = relinearize.solve(LatentProblem(rows, Smoothness(1.0)), tol=1e-6)
     assert fast.converged
     np.testing.assert_array_equal(np.sort(fast.state.active), np.sort(slow.state.active))
     assert fast.state.objective == pytest.approx(slow.state.objective, abs=1e-8)

@@ -12,7 +12,7 @@ from sparsebayes.engine import Breakdown, screen
 from sparsebayes.likelihoods import Bernoulli, Multinomial
 from sparsebayes.problem import Certificate, Status, certify
 from sparsebayes.solvers import relinearize, survey
-from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Fit, Point, expand
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Fit, LatentProblem, Point, expand
 from sparsebayes.solvers.structure import Found
 
 kinds = pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
@@ -119,7 +119,8 @@ def test_the_certificate_of_a_fit_is_that_of_the_whole_dictionary(shared, monkey
     monkeypatch.setattr(survey, "_CELLS", 1)
     monkeypatch.setattr(survey, "_FEWEST", 9)
     latent = blobs(1, Multinomial(3), n=60, gamma=1.0, shared=shared).latent()
-    solution, quad = relinearize.solve(latent, PRIORS[0])
+    solution = relinearize.solve(LatentProblem(latent, PRIORS[0]))
+    quad = solution.quad
     point = Point(
         solution.state.active,
         solution.state.v / quad.norm[solution.state.active * quad.group] ** 2,
@@ -164,7 +165,7 @@ def test_a_breakdown_with_nothing_yet_is_a_status(shared, monkeypatch):
     latent = blobs(3, Multinomial(3), n=60, gamma=1.0, shared=shared).latent()
     monkeypatch.setattr(relinearize, "explore", lambda *_: Found(NOTHING))
     monkeypatch.setattr(relinearize, "converge", broken)
-    solution, _ = relinearize.solve(latent, PRIORS[0])
+    solution = relinearize.solve(LatentProblem(latent, PRIORS[0]))
     assert solution.status is Status.BREAKDOWN
     assert solution.certificate.max_gain > 1
 
@@ -212,7 +213,7 @@ def test_atoms_that_were_in_the_model_stay_in_the_work_set(shared, large, monkey
     monkeypatch.setattr(relinearize, "explore", lambda *_: Found(NOTHING))
     monkeypatch.setattr(relinearize, "_WORK", 4)
     latent = blobs(1, Multinomial(3), n=60, gamma=4.0, shared=shared).latent()
-    relinearize.solve(latent, PRIORS[0])
+    relinearize.solve(LatentProblem(latent, PRIORS[0]))
     assert len(large["sets"]) > 3
     assert all(active <= offered for offered, active in large["sets"])
 
@@ -225,7 +226,7 @@ def test_work_that_leads_nowhere_ends_without_another_survey(shared, large, monk
         lambda fit, latent, point, *_, **__: expand(latent, PRIORS[0], point),
     )
     latent = blobs(1, Multinomial(3), n=60, gamma=4.0, shared=shared).latent()
-    solution, _ = relinearize.solve(latent, PRIORS[0])
+    solution = relinearize.solve(LatentProblem(latent, PRIORS[0]))
     assert not solution.converged
     assert len(large["surveyed"]) == 1
 

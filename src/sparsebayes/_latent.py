@@ -1,7 +1,7 @@
 """One fit of latent functions, from checked arrays to a posterior in the units of its user."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,14 @@ from sparsebayes.dictionaries import Atoms, Tunable
 from sparsebayes.engine import State, inverse_factor
 from sparsebayes.fit.learned_kernels import LatentModel, fit_kernels
 from sparsebayes.fit.widths import Targets, hold_widths, is_pooled, learns, sampled, samples_of
-from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, totals_of
 from sparsebayes.problem import Solution
-from sparsebayes.solvers.expand import Point
+from sparsebayes.solvers.expand import LatentProblem, Point
 
 FloatArray = NDArray[np.float64]
-Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
+Solve = Callable[[LatentProblem, Point | None], Solution]
 
 __all__ = [
     "Inference",
@@ -92,7 +91,7 @@ def infer(
     prior : str, float or Hyperprior
         As in the estimators.
     solve : callable
-        Takes data, a hyperprior and where to start, or None; returns solution and quadratic.
+        Takes a problem and where to start, or None; returns a solution.
     last : Inference or None
         An earlier fit to start from.
     random_state : RandomState
@@ -134,7 +133,8 @@ def infer(
             atoms, fit, solution = fit_kernels(model, atoms, some, targets, tol, start, theta)
             quad = fit.quad
         else:
-            solution, quad = solve(latent, hyperprior, start)
+            found = solve(LatentProblem(latent, hyperprior), start)
+            solution, quad = replace(found, quad=None), found.quad
     counted = atoms if samples.rows is None else recount(dictionary, atoms, samples.rows, n)
     state = solution.state
     assert isinstance(state, State)  # orthonormal atoms have a closed form for Gaussian noise only

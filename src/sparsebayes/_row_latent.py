@@ -34,7 +34,7 @@ from sparsebayes.dictionaries import Atoms
 from sparsebayes.engine import State
 from sparsebayes.fit.widths import hold_widths, is_pooled, sampled_block
 from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent, Start
+from sparsebayes.laplace import Start
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.problem import Problem, Solution, Status, certify
 from sparsebayes.rows.binding import bind_rows
@@ -47,12 +47,12 @@ from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Expanded, Point, restored
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Expanded, LatentProblem, Point, restored
 from sparsebayes.solvers.rounds import Following, Resembled, Screened
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
-Solve = Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
+Solve = Callable[[LatentProblem, Point | None], Solution]
 
 __all__ = ["infer_rows"]
 
@@ -279,8 +279,8 @@ class _Fit:
         )
         # Kernels are not counted before; of all others this was checked on all rows.
         count_norms(latent.design.moments(latent.weights, latent.center).norm, kernels=True)
-        solution, quad = solve(latent, self.hyperprior, None)
-        state = solution.state
+        found = solve(LatentProblem(latent, self.hyperprior), None)
+        solution, quad, state = replace(found, quad=None), found.quad, found.state
         assert isinstance(state, State)
         v = state.v / quad.norm[state.active * quad.group] ** 2
         point = restored(Point(state.active, v), indices, self.per_atom, latent.K)

@@ -150,12 +150,13 @@ def latent_profile_gradient(
     >>> from sparsebayes.design import ArrayDesign
     >>> from sparsebayes.hyperpriors import Flat
     >>> from sparsebayes.likelihoods import Poisson
+    >>> from sparsebayes.solvers.expand import LatentProblem
     >>> from sparsebayes.solvers.relinearize import solve
     >>> design = ArrayDesign(np.array([[1.0], [2.0]]))
     >>> latent = Latent(design, np.array([2.0, 20.0]), None, Poisson(), center=False)
-    >>> solution, quad = solve(latent, Flat(), tol=1e-12)
+    >>> solution = solve(LatentProblem(latent, Flat()), tol=1e-12)
     >>> for gradient in (latent_gradient, latent_profile_gradient):
-    ...     print(gradient(latent, quad, solution.state, Flat())[1].round(3).ravel())
+    ...     print(gradient(latent, solution.quad, solution.state, Flat())[1].round(3).ravel())
     [-3.348  1.666]
     [-3.347  1.673]
     """

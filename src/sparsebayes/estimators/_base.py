@@ -4,7 +4,6 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,20 +17,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparsebayes._counting import is_pairwise, takes_sparse
 from sparsebayes._kernel_report import held_parameters, kernel_attributes
 from sparsebayes._latent import Inference, infer
+from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.dictionaries._protocol import is_sparse
 from sparsebayes.dictionaries.linear import LinearAtoms
-from sparsebayes.hyperpriors import Hyperprior
-from sparsebayes.laplace import Latent
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood
 from sparsebayes.posterior import Posterior
-from sparsebayes.problem import Progress, Report, Solution, Status
+from sparsebayes.problem import Problem, Progress, Report, Solution, Status
 from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.solvers import joint, relinearize, sequential
-from sparsebayes.solvers.expand import LatentProblem, Point
+from sparsebayes.solvers import joint, orthonormal, relinearize, sequential, working_set
+from sparsebayes.solvers.expand import LatentProblem
 
 FloatArray = NDArray[np.float64]
 
@@ -155,7 +153,7 @@ class Fitting(BaseEstimator):
             shared=shared,
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
-            solve=partial(self._solve_latent, rng, reporter),
+            solve=partial(self._solve, rng, reporter),
             last=last if warm else None,
             random_state=rng,
             tol=float(self.tol),
@@ -165,20 +163,25 @@ class Fitting(BaseEstimator):
             reporter.close(result.solution)
         return result
 
-    def _solve_latent(
+    def _solve(
         self,
         rng: np.random.RandomState,
         reporter: Report | None,
-        latent: Latent,
-        hyperprior: Hyperprior,
-        start: Point | None,
-    ) -> tuple[Solution, Any]:
+        problem: Problem | LatentProblem,
+        start: Any,
+    ) -> Solution:
+        """Solve a problem, from the start that its solver takes or from none."""
         settings = self._solver_settings(rng, reporter)
-        if "n_restarts" in settings:
-            return relinearize.solve(latent, hyperprior, start=start, **settings)
-        solver: Any = sequential if "selection" in settings else joint
-        found = solver.solve(LatentProblem(latent, hyperprior), start=start, **settings)
-        return replace(found, quad=None), found.quad
+        solver: Any = relinearize if isinstance(problem, LatentProblem) else working_set
+        if "selection" in settings:
+            solver = sequential
+        elif "update" in settings:
+            solver = joint
+        if isinstance(problem, Problem) and isinstance(problem.quad, OrthonormalQuadratic):
+            solver = orthonormal
+            del settings["n_restarts"]
+        solution: Solution = solver.solve(problem, start=start, **settings)
+        return solution
 
     def _keep(
         self,

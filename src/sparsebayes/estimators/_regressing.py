@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
-from sparsebayes._conclusions import Regression, Start
+from sparsebayes._conclusions import Regression
 from sparsebayes._journey import Journey
 from sparsebayes._kernel_report import feature_relevance, relevance_of
 from sparsebayes._latent import Inference
@@ -16,7 +16,6 @@ from sparsebayes._row_regression import regress_rows
 from sparsebayes._samples import checked_weights
 from sparsebayes._settings import check_settings, resolve_likelihood
 from sparsebayes.augmentation import TrainingData, has_one_kernel
-from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.estimators._base import linear_atoms, seeded
 from sparsebayes.estimators._forecasting import Forecasting
 from sparsebayes.estimators._incremental import Growing
@@ -24,11 +23,10 @@ from sparsebayes.estimators._streaming import Streaming
 from sparsebayes.latent_posterior import LatentPosterior
 from sparsebayes.likelihoods import Likelihood, Poisson, totals_of
 from sparsebayes.posterior import Posterior
-from sparsebayes.problem import Problem, Report, Solution
+from sparsebayes.problem import Report, Solution
 from sparsebayes.rows.blocks import Rows
 from sparsebayes.rows.steps import Checked
 from sparsebayes.rows.summary import summarize
-from sparsebayes.solvers import joint, orthonormal, sequential, working_set
 
 FloatArray = NDArray[np.float64]
 
@@ -203,25 +201,6 @@ class Regressing(RegressorMixin, Forecasting, Growing, Streaming):
         }
         self._keep(result.solution, result.posterior, fitted, relevance)
         return result.solution
-
-    def _solve(
-        self,
-        rng: np.random.RandomState,
-        reporter: Report | None,
-        problem: Problem,
-        start: Start | None,
-    ) -> Solution:
-        settings = self._solver_settings(rng, reporter)
-        solver: Any = working_set
-        if "selection" in settings:
-            solver = sequential
-        elif "update" in settings:
-            solver = joint
-        if isinstance(problem.quad, OrthonormalQuadratic):
-            solver = orthonormal
-            del settings["n_restarts"]
-        solution: Solution = solver.solve(problem, start=start, **settings)
-        return solution
 
     def _restore(self, posterior: Posterior | LatentPosterior, fitted: dict[str, Any]) -> None:
         for name in _OF_ONE_FIT:

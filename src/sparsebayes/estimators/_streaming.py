@@ -98,7 +98,7 @@ class Streaming(Fitting):
             fit_intercept=bool(self.fit_intercept),
             prior=self.prior,
             solver=self.solver,
-            solve=partial(self._solve_latent, rng, journey.watch),
+            solve=partial(self._solve, rng, journey.watch),
             last=last if warm else None,
             random_state=rng,
             tol=float(self.tol),

@@ -35,7 +35,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.solvers.expand import Fit as Account
-from sparsebayes.solvers.expand import Point, expand, renumbered, restored, settle
+from sparsebayes.solvers.expand import LatentProblem, Point, expand, renumbered, restored, settle
 from sparsebayes.solvers.newton import newton
 
 FloatArray = NDArray[np.float64]
@@ -352,12 +352,13 @@ class LatentModel(NamedTuple):
     X: Matrix
     hyperprior: Hyperprior
     latent: Callable[[Any], Latent]
-    solve: Callable[[Latent, Hyperprior, Point | None], tuple[Solution, AnyQuadratic]]
+    solve: Callable[[LatentProblem, Point | None], Solution]
 
     def fit(self, atoms: Any, start: Point | None) -> LatentFit:
         """Fit all atoms, their widths held."""
         latent = self.latent(atoms)
-        return LatentFit(*self.solve(latent, self.hyperprior, start), latent)
+        found = self.solve(LatentProblem(latent, self.hyperprior), start)
+        return LatentFit(replace(found, quad=None), found.quad, latent)
 
     def gradient(self, atoms: Any, fit: LatentFit) -> FloatArray:
         """Derivative of the objective in the log widths, mode and variances following."""

@@ -172,15 +172,10 @@ def _finished(
     if isinstance(problem, Problem):
         run = Run(problem, max_iter, report, large=False, iterations=spent, trace=trace)
         return finish(run, model.whole, noise, tol)
-    end, quad = relinearize.solve(
-        problem.data,
-        problem.hyperprior,
-        tol=tol,
-        max_iter=max_iter - spent,
-        start=model.point,
-        report=report,
+    end = relinearize.solve(
+        problem, tol=tol, max_iter=max_iter - spent, start=model.point, report=report
     )
-    return replace(end, n_iter=spent + end.n_iter, trace=(*trace, *end.trace), quad=quad)
+    return replace(end, n_iter=spent + end.n_iter, trace=(*trace, *end.trace))
 
 
 def _check_size(size: int, solver: str) -> None:

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsebayes._hyperprior import lets_out, refuse_if_never_out
-from sparsebayes.core.quadratic import AnyQuadratic
 from sparsebayes.engine import Breakdown
-from sparsebayes.hyperpriors import Hyperprior, Smoothness
+from sparsebayes.hyperpriors import Smoothness
 from sparsebayes.laplace import SOME_ROWS, Latent
 from sparsebayes.problem import Certificate, Report, Solution, Status, certify
 from sparsebayes.solvers.expand import (
@@ -29,6 +28,7 @@ from sparsebayes.solvers.expand import (
     UNIT_NOISE,
     Expanded,
     Fit,
+    LatentProblem,
     Point,
     converge,
     expand,
@@ -64,8 +64,7 @@ class Ending(NamedTuple):
 
 
 def solve(
-    latent: Latent,
-    hyperprior: Hyperprior,
+    problem: LatentProblem,
     *,
     tol: float = 1e-6,
     max_iter: int = 10_000,
@@ -73,35 +72,12 @@ def solve(
     random_state: np.random.RandomState | None = None,
     start: Point | None = None,
     report: Report | None = None,
-) -> tuple[Solution, AnyQuadratic]:
-    """Maximise the objective over all atoms and their variances, following the mode.
+) -> Solution:
+    """Maximize the objective over all atoms and their variances, following the mode.
 
-    Parameters
-    ----------
-    latent : Latent
-        Data and likelihood.
-    hyperprior : Hyperprior
-        Prior of the variances.
-    tol : float, default=1e-6
-        Largest gain, in nats, that the certificate leaves on the table.
-    max_iter : int, default=10_000
-        Most Newton steps on the variances in all.
-    n_restarts : int, default=0
-        Further random searches for a better optimum.
-    random_state : RandomState or None
-        Source of the sample of a large dictionary and of restarts.
-    start : Point or None
-        Where to start, for a warm start.
-    report : callable or None
-        Called with a `Progress` after every screen.
-
-    Returns
-    -------
-    solution : Solution
-        State of the last expansion, status, certificate and trace.
-    quad : AnyQuadratic
-        The last expansion.
+    As `solvers.working_set.solve` does it where the quadratic does not move.
     """
+    latent, hyperprior = problem.data, problem.hyperprior
     if start is None:
         refuse_if_never_out(hyperprior, "the working-set solver")
     fit = Fit(latent, hyperprior, max_iter, report)
@@ -127,11 +103,20 @@ def solve(
     elif broken:
         status = Status.BREAKDOWN
     trace = tuple(fit.trace)
-    solution = Solution(at.state, UNIT_NOISE, status, certificate, converged, fit.iterations, trace)
+    solution = Solution(
+        at.state,
+        UNIT_NOISE,
+        status,
+        certificate,
+        converged,
+        fit.iterations,
+        trace,
+        quad=at.quad,
+    )
     if status is Status.UNSETTLED and start is None and isinstance(hyperprior, Smoothness):
         settings = {"tol": tol, "n_restarts": n_restarts, "random_state": rng, "report": report}
-        return _eased(latent, hyperprior, solution, at.quad, max_iter, settings)
-    return solution, at.quad
+        return _eased(problem, hyperprior.c, solution, max_iter, settings)
+    return solution
 
 
 def _elsewhere(
@@ -162,29 +147,25 @@ def _elsewhere(
 
 
 def _eased(
-    latent: Latent,
-    hyperprior: Smoothness,
-    solution: Solution,
-    quad: AnyQuadratic,
-    max_iter: int,
-    settings: dict[str, Any],
-) -> tuple[Solution, AnyQuadratic]:
+    problem: LatentProblem, price: float, solution: Solution, max_iter: int, settings: Any
+) -> Solution:
     """What a fit at half the price leads to, if that is better.
 
     Growth at full price may lead into a corner, where two atoms do worse than another one alone.
     """
     left = max_iter - solution.n_iter
-    if hyperprior.c <= _CHEAP or left <= 0:
-        return solution, quad
-    eased, at = solve(latent, Smoothness(hyperprior.c / 2), max_iter=left, **settings)
-    active = eased.state.active
-    point = Point(active, eased.state.v / at.norm[active * at.group] ** 2)
+    if price <= _CHEAP or left <= 0:
+        return solution
+    cheaper = replace(problem, hyperprior=Smoothness(price / 2))
+    eased = solve(cheaper, max_iter=left, **settings)
+    active, quad = eased.state.active, eased.quad
+    point = Point(active, eased.state.v / quad.norm[active * quad.group] ** 2)
     left = max(left - eased.n_iter, 1)
-    again, end = solve(latent, hyperprior, max_iter=left, start=point, **settings)
+    again = solve(problem, max_iter=left, start=point, **settings)
     spent = solution.n_iter + eased.n_iter + again.n_iter
     if again.converged or again.state.objective > solution.state.objective + _MARGIN:
-        solution, quad = again, end
-    return replace(solution, n_iter=spent), quad
+        solution = again
+    return replace(solution, n_iter=spent)
 
 
 def _finish(fit: Fit, latent: Latent, found: Found, tol: float) -> Ending:

@@ -256,10 +256,8 @@ def _ended_by_default(
     report: Report | None,
 ) -> Solution:
     """Where the default solver, whose steps are short, leads to from a circle of moves."""
-    end, quad = relinearize.solve(
-        problem.data, problem.hyperprior, tol=tol, max_iter=max_iter, start=at.point, report=report
-    )
-    return replace(end, n_iter=spent + end.n_iter, trace=(*trace, *end.trace), quad=quad)
+    end = relinearize.solve(problem, tol=tol, max_iter=max_iter, start=at.point, report=report)
+    return replace(end, n_iter=spent + end.n_iter, trace=(*trace, *end.trace))
 
 
 class _Plan(NamedTuple):
