@@ -11,6 +11,7 @@ from random_problems import examples, seeds
 from sparsebayes.core import stored
 from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.stored import expanded_quadratic, weighted_gram
+from sparsebayes.core.tolerances import TOLERANCES
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
 from sparsebayes.likelihoods import Multinomial
@@ -119,8 +120,8 @@ def test_pieces_are_as_good_as_the_whole(K, center, shared, cells, monkeypatch):
     Phi, B, pull = random_parts(3, K, softmax=True)
     Phi = np.hstack([Phi, 1e3 + 1e-3 * Phi[:, :2]])  # summed afresh, in pieces as well
     whole = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
-    monkeypatch.setattr(stored, "_CHUNK_CELLS", cells)
-    monkeypatch.setattr(stored, "_WEIGHTED_CELLS", cells)
+    small = TOLERANCES._replace(chunk_cells=cells, weighted_cells=cells)
+    monkeypatch.setattr(stored, "TOLERANCES", small)
     quad = expanded_quadratic(ArrayDesign(Phi), B, pull, center, shared)
     assert_equal(quad.norm, whole.norm)
     every = np.arange(quad.size)

@@ -10,6 +10,7 @@ import oracle
 from random_problems import examples, seeds
 from sparsebayes.core import quadratic, stored
 from sparsebayes.core.stored import weighted_quadratic
+from sparsebayes.core.tolerances import TOLERANCES
 from sparsebayes.design import ArrayDesign, BlockedDesign
 from sparsebayes.dictionaries import Linear
 
@@ -116,7 +117,7 @@ def test_atoms_left_of_a_block_are_not_computed_again(monkeypatch):
     assert asked == [crowd.tolist()]
     quad.gram(np.array([5, 9]))  # another one beside those known: a new block, of both
     assert asked == [crowd.tolist(), [5, 9]]
-    monkeypatch.setattr(quadratic, "_RECENT", 1)
+    monkeypatch.setattr(quadratic, "TOLERANCES", TOLERANCES._replace(recent=1))
     quad.gram(np.array([2, 3]))
     quad.gram(np.array([2, 3]))
     assert asked[2:] == [[2, 3], [2, 3]]  # too large to be remembered
@@ -142,7 +143,7 @@ def test_many_rows_are_never_held_for_all_atoms_at_once(monkeypatch, cells, weig
     weights = rng.uniform(0.5, 2.0, 50) if weighted else None
     chosen = np.array([8, 1, 0, 4, 6, 3])
     expected = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True).gram(chosen).G
-    monkeypatch.setattr(stored, "_CHUNK_CELLS", cells)
+    monkeypatch.setattr(stored, "TOLERANCES", TOLERANCES._replace(chunk_cells=cells))
     quad = weighted_quadratic(ArrayDesign(Phi), t, weights, center=True)
     most, compute = [], quad.products.columns
 

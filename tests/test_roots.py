@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from sparsebayes.core.quadratic import COLLINEAR, Gram, Root
+from sparsebayes.core.quadratic import Gram, Root
 from sparsebayes.core.roots import root_of, rooted
+from sparsebayes.core.tolerances import COLLINEAR
 from sparsebayes.engine import Breakdown, State, refresh, screen, triangle, whiten
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, certify

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import COLLINEAR, Gram, OrthonormalQuadratic, Quadratic
+from sparsebayes.core.quadratic import Gram, OrthonormalQuadratic, Quadratic
+from sparsebayes.core.tolerances import COLLINEAR
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.solvers import orthonormal
 

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dgeqrf, dpotrf, dpotri, dtrtri, dtrtrs
 
-from sparsebayes.core.quadratic import COLLINEAR, Gram, LeastSquares, Quadratic, Root, members
+from sparsebayes.core.quadratic import Gram, LeastSquares, Quadratic, Root, members
+from sparsebayes.core.tolerances import COLLINEAR, EPS
 from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
 
 FloatArray = NDArray[np.float64]
@@ -35,8 +36,6 @@ __all__ = [
     "whiten",
 ]
 
-EPS = float(np.finfo(float).eps)
-"""Least that 1 - W_jj may be: W_jj may round to one."""
 
 _TRIANGLE = 48  # rows of the blocks in which a triangular matrix is inverted,
 _FASTER = 80, 500  # if it has so many, between which LAPACK is slower

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.quadratic import Columns, Facts, InnerProducts, LazyQuadratic
 from sparsebayes.core.roots import rooted
 from sparsebayes.core.sums import Known, Rooted
+from sparsebayes.core.tolerances import TOLERANCES
 from sparsebayes.mode_search import Normal, Place
 
 FloatArray = NDArray[np.float64]
@@ -25,7 +26,6 @@ IndexArray = NDArray[np.intp]
 P = TypeVar("P", bound=InnerProducts)
 
 __all__ = [
-    "CONSTANT",
     "ActiveColumns",
     "Projected",
     "active_quadratic",
@@ -35,12 +35,6 @@ __all__ = [
     "total_pull",
     "value_at",
 ]
-
-CONSTANT = (8 * float(np.finfo(float).eps)) ** 2
-"""Of the square of an atom, for each sample: what is left of a constant one about its mean."""
-
-_ROUNDING = 1e-13  # of a square, what is nothing but rounding where intercepts are taken off
-_SMALLEST, _LARGEST = 1e-280, 1e280  # squared norms that float64 can compute with
 
 
 class Projected(NamedTuple):
@@ -64,7 +58,7 @@ def projected(
         left = squares - tilt @ cross.transpose(0, 2, 1)
         own, before = (each.diagonal(axis1=1, axis2=2) for each in (left, squares))
         k = np.arange(len(total))
-        left[:, k, k] = np.where(own > _ROUNDING * before, own, 0.0)
+        left[:, k, k] = np.where(own > TOLERANCES.rounding * before, own, 0.0)
         squares = left
     return Projected(tilt, squares, drawn - tilt @ total)
 
@@ -84,7 +78,7 @@ def expanded(
     """
     own = sums.squares.diagonal(axis1=1, axis2=2)  # (M, K)
     present = own != 0
-    if not ((own >= _SMALLEST) & (own <= _LARGEST) | ~present).all():
+    if not ((own >= TOLERANCES.smallest) & (own <= TOLERANCES.largest) | ~present).all():
         raise ValueError(
             "the atoms have values whose squares leave the range of float64: give X in other units."
         )
@@ -183,12 +177,12 @@ def in_coordinates(
         raw[:, k] += reference * (2.0 * cross[:, k, k] + reference * C[k, k])
     shift = np.zeros(M)
     if center:
-        shift = np.einsum("akk->a", cross) / max(float(C.trace()), NO_CURVATURE)
+        shift = np.einsum("akk->a", cross) / max(float(C.trace()), TOLERANCES.no_curvature)
     off = cross - shift[:, None, None] * C
     if K == 1 and center:
         off = np.zeros_like(cross)  # but for rounding
     squares = products.squares(shared)
-    constant = (np.einsum("akk->ak", squares) <= CONSTANT * n * raw).all(axis=1) & center
+    constant = (np.einsum("akk->ak", squares) <= TOLERANCES.constant * n * raw).all(axis=1) & center
     squares, off = (np.where(constant[:, None, None], 0.0, sums) for sums in (squares, off))
     pulled = np.stack([A.T @ (F[:, k::K].T @ t) for k in range(K)], axis=1)
     sums = Projected(off @ covariance, squares, pulled)

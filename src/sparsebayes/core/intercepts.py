@@ -5,15 +5,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes.core.tolerances import TOLERANCES
+
 FloatArray = NDArray[np.float64]
 
-__all__ = ["NO_CURVATURE", "Intercepts"]
-
-NO_CURVATURE = 1e-300
-"""Sums of curvature that are none."""
-
-_INVARIANT = 1e-12  # row sums of C, relative to its largest entry, that are rounding
-_ROUNDING = 1e-13  # eigenvalues, of unit diagonal, that are nothing but rounding
+__all__ = ["Intercepts"]
 
 
 class Intercepts:
@@ -28,7 +24,7 @@ class Intercepts:
         self.log_volume = 0.0  # log integral of exp(-c'Cc / 2) over identifiable c
         if center and len(self.C) > 1:
             self._invert()
-        elif center and self.C[0, 0] > NO_CURVATURE:
+        elif center and self.C[0, 0] > TOLERANCES.no_curvature:
             self.root[0, 0] = 1.0 / math.sqrt(self.C[0, 0])
             self.log_volume = 0.5 * math.log(2 * math.pi / self.C[0, 0])
         self.covariance: FloatArray = self.root @ self.root.T
@@ -36,7 +32,7 @@ class Intercepts:
     @property
     def saturated(self) -> bool:
         """Whether an intercept has no curvature left, so that its covariance says nothing."""
-        return not bool((self.C.diagonal() > NO_CURVATURE).all())
+        return not bool((self.C.diagonal() > TOLERANCES.no_curvature).all())
 
     def trusted_root(self, totals: FloatArray | None) -> FloatArray:
         """Root of the covariance, without the variance that no posterior of the intercepts has.
@@ -66,18 +62,18 @@ class Intercepts:
 
     def _invert(self) -> None:
         K, own = len(self.C), self.C.diagonal()
-        firm = np.flatnonzero(own > NO_CURVATURE)
+        firm = np.flatnonzero(own > TOLERANCES.no_curvature)
         if firm.size == 0:
             return
         # Where a shift of all latents changes nothing, that of the firmest class is held at zero.
-        invariant = bool((np.abs(self.C.sum(axis=1)) <= _INVARIANT * own.max()).all())
+        invariant = bool((np.abs(self.C.sum(axis=1)) <= TOLERANCES.invariant * own.max()).all())
         if invariant:
             firm = firm[firm != np.argmax(own)]
         # Classes that are separated from the others have curvatures smaller by any factor.
         scale = 1.0 / np.sqrt(own[firm])
         correlation = scale[:, None] * self.C[firm[:, None], firm] * scale
         values, vectors = np.linalg.eigh(correlation)
-        kept = values > _ROUNDING
+        kept = values > TOLERANCES.rounding
         half = vectors[:, kept] / np.sqrt(values[kept])
         self.root[firm, : half.shape[1]] = scale[:, None] * half
         self.log_volume = 0.5 * float(np.log(2 * np.pi / values[kept]).sum())

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dgeqrf, dormqr
 
 from sparsebayes.core.intercepts import Intercepts
+from sparsebayes.core.tolerances import COLLINEAR, EPS, TOLERANCES
 from sparsebayes.noise_priors import NoisePrior
 
 FloatArray = NDArray[np.float64]
@@ -21,11 +22,6 @@ IndexArray = NDArray[np.intp]
 P = TypeVar("P", bound="InnerProducts")
 
 __all__ = [
-    "COLLINEAR",
-    "EPS",
-    "ROOTED",
-    "SUMMED",
-    "TOLD",
     "AnyQuadratic",
     "ColumnCache",
     "Columns",
@@ -43,27 +39,6 @@ __all__ = [
     "most_rooted",
     "reduced",
 ]
-
-COLLINEAR = 1e-8
-"""A candidate with S below this fraction of diag(H) is collinear with the model in float64."""
-
-ROOTED = 1e-10
-"""The same for a root whose columns are sums of others, with the errors of these sums."""
-
-SUMMED = 1e-11
-"""Relative error of such columns."""
-
-EPS = float(np.finfo(float).eps)
-"""Rounding of float64."""
-
-TOLD = 1e-24
-"""As `ROOTED`, for columns known to the last bit: S is the square of what is left of a column,
-of an error of about eps, so that three digits of it are known where S is this small."""
-
-_ROOTED_WORK = 4e10  # N m^2 up to which the root of m atoms takes a few seconds,
-_FEW_ROOTED = 256  # and atoms of any number of rows
-_SPARE_CELLS = 2**24  # entries of columns that are made room for in advance: 128 megabytes
-_RECENT = 1024  # atoms of a block of G up to which it is remembered: 8 megabytes
 
 
 class Quadratic(Protocol):
@@ -174,12 +149,12 @@ class Root(NamedTuple):
     D: FloatArray  # (q, M)
     t: FloatArray  # (q, T)
     rest: float | None = None
-    error: float = SUMMED
+    error: float = TOLERANCES.summed
 
     @property
     def least(self) -> float:
         """Fraction of diag(G) below which S is rounding."""
-        return ROOTED if self.error > EPS else TOLD
+        return TOLERANCES.rooted if self.error > EPS else TOLERANCES.told
 
     def columns(self, indices: IndexArray) -> FloatArray:
         """Return some columns, shape (q, k)."""
@@ -210,7 +185,7 @@ def reduced(root: Root) -> Root:
 
 def most_rooted(n: int) -> int:
     """Atoms at n rows up to which a root of all of them is worth its cost."""
-    return max(_FEW_ROOTED, int((_ROOTED_WORK / max(n, 1)) ** 0.5))
+    return max(TOLERANCES.few_rooted, int((TOLERANCES.rooted_work / max(n, 1)) ** 0.5))
 
 
 class Later:
@@ -260,7 +235,7 @@ class Gram:
     @property
     def collinear(self) -> float:
         """Fraction of diag(G) below which S is rounding."""
-        return COLLINEAR if self.root is None else ROOTED
+        return COLLINEAR if self.root is None else TOLERANCES.rooted
 
     def least_squares(self) -> Root | None:
         """What this is the square of, where that is known."""
@@ -540,7 +515,7 @@ class RecentBlock:
         if places.min(initial=0) >= 0:
             return self._G.take(places, axis=0).take(places, axis=1)
         G = compute(indices)
-        if indices.size <= _RECENT:
+        if indices.size <= TOLERANCES.recent:
             self._place[self._atoms] = -1
             self._place[indices] = np.arange(indices.size)
             self._atoms, self._G = indices.copy(), G.copy()
@@ -584,7 +559,7 @@ class ColumnCache:
             # Forget columns nobody asks for now, before taking more memory.
             keep = wanted[self._slot[wanted] >= 0]
             needed = keep.size + fresh.size
-            capacity = max(64, needed + min(needed, _SPARE_CELLS // self.size))
+            capacity = max(64, needed + min(needed, TOLERANCES.spare_cells // self.size))
             larger = np.empty((capacity, self.size))
             larger[: keep.size] = self._kept[self._slot[keep]]
             self._slot[self._owner] = -1

@@ -4,15 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
+from sparsebayes.core.tolerances import TOLERANCES
 from sparsebayes.engine import Breakdown
 
 FloatArray = NDArray[np.float64]
 
 __all__ = ["root_of", "rooted"]
-
-_FIRM = 1e-10  # least pivot, of unit diagonal, at which Cholesky's factor is the root
-_NEGATIVE = 1e-9  # least eigenvalue, of unit diagonal, that is none
-_NOTHING = 1e-14  # eigenvalues, of unit diagonal, that are rounding
 
 
 def root_of(P: FloatArray) -> FloatArray:
@@ -73,23 +70,23 @@ def rooted(P: FloatArray, right: FloatArray, clip: bool = False) -> tuple[FloatA
     if not (np.isfinite(P).all() and np.isfinite(right).all()):
         raise Breakdown
     own = P.diagonal()
-    if not clip and not (own >= -_NEGATIVE * np.abs(own).max(initial=0.0)).all():
+    if not clip and not (own >= -TOLERANCES.negative * np.abs(own).max(initial=0.0)).all():
         raise Breakdown
     scale = np.sqrt(np.maximum(own, 0.0))
     inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
     unit = P * inverse
     unit *= inverse[:, None]
     factor, info = dpotrf(unit.T, lower=0, clean=1)
-    if info == 0 and (factor.diagonal() ** 2).min(initial=1.0) > _FIRM:
+    if info == 0 and (factor.diagonal() ** 2).min(initial=1.0) > TOLERANCES.firm:
         t, _ = dtrtrs(factor, right * inverse, lower=0, trans=1)
         return np.asarray(factor * scale), np.asarray(t)
     try:
         values, vectors = np.linalg.eigh(unit)
     except np.linalg.LinAlgError:
         raise Breakdown from None
-    if not clip and not values[0] > -_NEGATIVE:
+    if not clip and not values[0] > -TOLERANCES.negative:
         raise Breakdown
-    kept = values > _NOTHING * len(P)
+    kept = values > TOLERANCES.nothing * len(P)
     vectors, half = vectors[:, kept], np.sqrt(values[kept])
     vectors = vectors * np.where(vectors.sum(axis=0) < 0, -1.0, 1.0)
     return (vectors * half).T * scale, vectors.T @ (right * inverse) / half

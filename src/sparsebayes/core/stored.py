@@ -7,11 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.core.expanded import expanded, projected
-from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.quadratic import (
-    COLLINEAR,
-    EPS,
-    TOLD,
     AnyQuadratic,
     Columns,
     Later,
@@ -23,6 +20,7 @@ from sparsebayes.core.quadratic import (
     reduced,
 )
 from sparsebayes.core.sums import InCoordinates
+from sparsebayes.core.tolerances import COLLINEAR, EPS, TOLERANCES
 from sparsebayes.design import Design
 from sparsebayes.low_rank import LowRankDesign
 from sparsebayes.noise_priors import NoisePrior
@@ -39,10 +37,6 @@ __all__ = [
     "weighted_gram",
     "weighted_quadratic",
 ]
-
-_CHUNK_CELLS = 2**25  # entries of atoms that are held at a time: 256 megabytes
-_WEIGHTED_CELLS = 2**23  # entries of weighted columns made at a time: 64 megabytes
-_CANCELLATION = 1e-3  # a difference of sums below this fraction of them is summed afresh
 
 
 class Stored:
@@ -95,7 +89,7 @@ class Stored:
         if self._few is not None and self._is_few:
             return self._few.block(some, unit)
         N, M = self.design.shape
-        step = max(1, _CHUNK_CELLS // N)
+        step = max(1, TOLERANCES.chunk_cells // N)
         if some.size <= step or 2 * some.size < M:
             half = self.unit_atoms(some, unit)
             if self.weights is not None:
@@ -154,7 +148,7 @@ class AtRows:
     unit: FloatArray
     t: FloatArray  # (N, T) targets
     error = EPS
-    least = TOLD
+    least = TOLERANCES.told
 
     @property
     def rest(self) -> float:
@@ -249,7 +243,7 @@ class StoredLatent:
     def _by_column(self, some: IndexArray) -> FloatArray:
         (n, M), K = self.design.shape, self.K
         rows = np.empty((some.size, M * K))
-        step = max(1, _WEIGHTED_CELLS // (n * K))
+        step = max(1, TOLERANCES.weighted_cells // (n * K))
         for start in range(0, some.size, step):
             a, k = np.divmod(some[start : start + step], K)
             B_k = self.curvature[:, :, k].transpose(2, 1, 0)  # (part, K, N)
@@ -270,7 +264,7 @@ class StoredLatent:
         pairs = np.ascontiguousarray(self.curvature[:, one, two].T)  # (pairs, N)
         cross = self.cross.transpose(1, 0, 2).reshape(K, M * K)
         rows = np.empty((atoms.size, K, M, K))
-        step = max(1, _WEIGHTED_CELLS // pairs.size)
+        step = max(1, TOLERANCES.weighted_cells // pairs.size)
         for start in range(0, atoms.size, step):
             a = atoms[start : start + step]
             weighted = (self._shifted(a)[:, None, :] * pairs).reshape(-1, n)
@@ -357,12 +351,14 @@ def _moments(
     if center:
         total = C[one, two]
         first = design.correlate(rows).T
-        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), NO_CURVATURE)
+        mean = first[:, same].sum(axis=1) / max(float(total[same].sum()), TOLERANCES.no_curvature)
         plain = second.copy()
         second -= mean[:, None] * (2 * first[:, needed] - mean[:, None] * total[needed])
         first -= mean[:, None] * total
-        lossy = np.flatnonzero((second < _CANCELLATION * plain)[:, same[needed]].any(axis=1))
-        step = max(1, _WEIGHTED_CELLS // len(B))
+        lossy = np.flatnonzero(
+            (second < TOLERANCES.cancellation * plain)[:, same[needed]].any(axis=1)
+        )
+        step = max(1, TOLERANCES.weighted_cells // len(B))
         for start in range(0, lossy.size, step):
             part = lossy[start : start + step]
             shifted = design.columns(part) - mean[part, None]

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsebayes.core.quadratic import (
-    COLLINEAR,
-    ROOTED,
-    SUMMED,
     Later,
     Root,
     reduced,
 )
+from sparsebayes.core.tolerances import COLLINEAR, TOLERANCES
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -118,7 +116,7 @@ class Rooted:
     """Columns D = F A of few coordinates: what D'D loses where weights cancel is still in D."""
 
     keep = True
-    collinear = ROOTED
+    collinear = TOLERANCES.rooted
 
     def __init__(
         self,
@@ -182,8 +180,8 @@ class _Turned:
     at: Rooted
     unit: FloatArray
     rest = None
-    error = SUMMED
-    least = ROOTED
+    error = TOLERANCES.summed
+    least = TOLERANCES.rooted
 
     @property
     def t(self) -> FloatArray:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.expanded import CONSTANT, expanded, projected, total_pull, value_at
-from sparsebayes.core.intercepts import NO_CURVATURE, Intercepts
+from sparsebayes.core.expanded import expanded, projected, total_pull, value_at
+from sparsebayes.core.intercepts import Intercepts
 from sparsebayes.core.quadratic import (
-    COLLINEAR,
-    EPS,
     AnyQuadratic,
     Columns,
     Later,
@@ -22,6 +20,7 @@ from sparsebayes.core.quadratic import (
     reduced,
 )
 from sparsebayes.core.sums import InCoordinates
+from sparsebayes.core.tolerances import COLLINEAR, EPS, TOLERANCES
 from sparsebayes.dictionaries import Atoms
 from sparsebayes.dictionaries._protocol import OutOfRange
 from sparsebayes.dictionaries.kernels import KernelAtoms
@@ -364,13 +363,13 @@ def _about(
     own, reference = np.einsum("akk->ak", squares), products.reference[:, None]
     shift = np.zeros(len(cross))
     if center:
-        shift = np.einsum("akk->a", cross) / max(float(C.trace()), NO_CURVATURE)
+        shift = np.einsum("akk->a", cross) / max(float(C.trace()), TOLERANCES.no_curvature)
     d = shift[:, None, None]
     about = squares - d * (2.0 * cross - d * C)
     left = np.einsum("akk->ak", about)
     with np.errstate(over="ignore"):  # infinite for a large constant, which is told by that
         raw = own + reference * (2.0 * np.einsum("akk->ak", cross) + reference * C.diagonal())
-    constant = (left <= CONSTANT * n * raw).all(axis=1) & center
+    constant = (left <= TOLERANCES.constant * n * raw).all(axis=1) & center
     lossy = ((left < _LATENT_CANCELLATION * own) & ~constant[:, None]).any() and center
     off = cross - d * C
     if len(C) == 1 and center:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import COLLINEAR
+from sparsebayes.core.tolerances import COLLINEAR
 from sparsebayes.engine import Breakdown, State, inverse_factor, refresh, without_self
 from sparsebayes.solvers.climb import Run
 from sparsebayes.solvers.draws import drawn

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes.core.quadratic import COLLINEAR, AnyQuadratic
+from sparsebayes.core.quadratic import AnyQuadratic
+from sparsebayes.core.tolerances import COLLINEAR
 from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
