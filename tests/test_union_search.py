@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from pairwise import in_turn
-from sparsebayes import SparseBayesRegressor, denoise
+from sparsebayes import SparseBayesRegressor
 from sparsebayes._union_search import Some, search_parts
 from sparsebayes.core.quadratic import Gram, OrthonormalQuadratic
-from sparsebayes.datasets import blocks_sinc, heavisine
+from sparsebayes.datasets import heavisine
 from sparsebayes.dictionaries import Kernel, Wavelet
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem
@@ -95,20 +95,6 @@ def test_splines_take_over_where_wavelets_stood(seed):
     assert np.mean((model.predict(X) - data.truth) ** 2) < 0.3 * data.noise_std**2
     plain = SparseBayesRegressor(both, prior="ric", solver="sequential").fit(X, data.y)
     assert model.log_posterior_ > plain.log_posterior_
-
-
-def test_blocks_and_sinc_are_told_apart():
-    # Schmolck & Everson 2007, section 4.3: they print an error of 0.009 with 88 atoms.
-    data = blocks_sinc(1024, snr=7, exact_noise=True, random_state=3)
-    both = Wavelet("haar") + Kernel("tps", gamma=1 / 9)
-    found = denoise(data.y, both, "ric", positions=data.X[:, 0])
-    assert np.mean((found.signal - data.truth) ** 2) <= 0.009
-    assert found.n_atoms <= 88
-    steps, smooth = found.parts
-    left, right = slice(512), slice(512, None)
-    for half, part in ((left, steps), (right, smooth)):
-        rest = (data.truth - part)[half].var()
-        assert rest < 0.1 * data.truth[half].var()
 
 
 @pytest.mark.parametrize("prior", ["flat", "bic"])
