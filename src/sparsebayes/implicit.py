@@ -140,7 +140,8 @@ class Implicit:
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsebayes.core.stored import StoredQuadratic
+    >>> from sparsebayes.core.stored import weighted_quadratic
+    >>> from sparsebayes.design import ArrayDesign
     >>> quad = weighted_quadratic(ArrayDesign(np.eye(2)), np.array([[3.0], [0.1]]))
     >>> posterior = Implicit(matrix_of(quad)[1], 2, np.array([0]), np.array([8.0]), 1.0)
     >>> z, _ = posterior.mean(quad.g[:, 0])
