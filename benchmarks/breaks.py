@@ -62,13 +62,13 @@ BREAKS = (
     breaking(
         "core",
         "what the model explains is added to S of a candidate",
-        "engine* core* waist* working_set*",
+        "engine* core* waist* search*",
         ('diag - np.einsum("ij,ij->j", X, X)', 'diag + np.einsum("ij,ij->j", X, X)'),
     ),
     breaking(
         "core",
         "candidates in the span of the model are taken in by what rounding leaves of S",
-        "engine* degenerate_moves* roots* core* waist* little_noise* working_set*",
+        "engine* degenerate_moves* roots* core* waist* little_noise* search*",
         ("spanned = np.logical_not(S > collinear * diag)", "spanned = np.logical_not(S > 0)"),
         ("spanned = ~(S > collinear * diag)", "spanned = ~(S > 0)"),
     ),
@@ -81,7 +81,7 @@ BREAKS = (
     breaking(
         "core",
         "the certificate does not look at atoms out of the model",
-        "certificate* working_set* problem* search* contracts*",
+        "certificate* search* problem* contracts*",
         (
             "max_gain = float(statistics.gains.max(initial=0.0))",
             "max_gain = float(statistics.gains[state.active].max(initial=0.0))",
@@ -94,7 +94,7 @@ BREAKS = (
     breaking(
         "core",
         "a collapsed noise is not told",
-        "evidence_search* sequential* noise_priors* known_optima* working_set* signals* search*",
+        "evidence_search* sequential* noise_priors* known_optima* search* signals* search*",
         (
             "return self.noise_var is None and float(state.dof.sum()) > _COLLAPSE * own",
             "return self.noise_var is None and float(state.dof.sum()) > 2.0 * own",
@@ -158,7 +158,7 @@ BREAKS = (
     breaking(
         "solvers",
         "the derivative in the noise forgets the degrees of freedom",
-        "newton* certificate* working_set*",
+        "newton* certificate* search*",
         (
             "n_targets * (gram.n - m + trace)) + each",
             "n_targets * gram.n) + each",
@@ -194,7 +194,7 @@ BREAKS = (
     breaking(
         "solvers",
         "the search ends where it got to without competition between atoms",
-        "known_optima* exchange* working_set* descend* relaxation* search*",
+        "known_optima* search*",
         (
             "            good = descended(run, good, noise, rng)\n"
             "            good = relaxed(run, good, noise, rng)\n",

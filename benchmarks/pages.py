@@ -44,6 +44,7 @@ RUNS = {
     "new-weight": ("new_weight", "how large the weight of an augmented kernel may be"),
     "selection": ("selection", "dictionaries chosen by evidence and by cross-validation"),
     "kernel-learning": ("kernel_learning --draws 2", "learned widths beside a Gaussian process"),
+    "ablation": ("ablation", "what every part and number of the search is worth"),
     "robustness": ("robustness", "whether results hang on rounding or on the order of rows"),
     "kernel-default": ("kernel_learning --default --draws 4", "which width is found unasked"),
     "surrogates": ("surrogates", "functions with little noise, beside a Gaussian process"),

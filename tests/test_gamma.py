@@ -24,7 +24,7 @@ from sparsebayes.hyperpriors import (
 )
 from sparsebayes.noise_priors import LogGamma
 from sparsebayes.problem import Problem, certify
-from sparsebayes.solvers import matrix_free, orthonormal, sequential, working_set
+from sparsebayes.solvers import matrix_free, orthonormal, search, sequential
 from sparsebayes.solvers.climb import Run, climb
 
 GAMMAS = [Gamma(0.0, 1e-4), Gamma(1e-4, 1e-4), Gamma(0.5, 2.0), Gamma(2.0, 0.01), Gamma(30.0, 5.0)]
@@ -183,7 +183,7 @@ class TestRefusals:
             with pytest.raises(ValueError, match=message):
                 SparseBayesClassifier(prior=Gamma(1.0, 1.0), solver=solver).fit(X, y > 9)
 
-    @pytest.mark.parametrize("solver", [working_set, sequential, matrix_free, orthonormal])
+    @pytest.mark.parametrize("solver", [search, sequential, matrix_free, orthonormal])
     def test_solvers_that_leave_atoms_out(self, solver):
         quad = random_case(0).quad()
         if solver is orthonormal:

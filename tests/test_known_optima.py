@@ -11,7 +11,7 @@ from sparsebayes.design import ArrayDesign
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.solvers import sequential, working_set
+from sparsebayes.solvers import search, sequential
 
 ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
 pytestmark = pytest.mark.skipif(
@@ -54,13 +54,13 @@ def test_the_default_solver_ends_near_the_best_known_optimum(case, fixed):
     stored, quad = load(case)
     noise = float(stored["noise_std"]) ** 2 if fixed else None
     best = float(stored["bestfix__logml_dense" if fixed else "best__logml_dense"])
-    solution = working_set.solve(Problem(quad, Flat(), noise))
+    solution = search.solve(Problem(quad, Flat(), noise))
     assert solution.status is Status.CONVERGED
     assert solution.log_evidence > best - 5
 
 
 @pytest.mark.parametrize("c", [0.0, 2.0])
-@pytest.mark.parametrize("solve", [working_set.solve, sequential.solve])
+@pytest.mark.parametrize("solve", [search.solve, sequential.solve])
 def test_wavelets_have_the_closed_form(solve, c):
     stored, quad = load("c19")
     noise = float(stored["noise_std"]) ** 2
@@ -94,7 +94,7 @@ def test_unions_and_wide_dictionaries_under_a_smoothness_prior(which):
     if kind == "fixed":
         before, noise, reached = None, best["sigma2"], 0.0
     quad = weighted_quadratic(design, t, noise_prior=before)
-    solution = working_set.solve(Problem(quad, Smoothness(best["c"]), noise))
+    solution = search.solve(Problem(quad, Smoothness(best["c"]), noise))
     assert solution.converged
     assert solution.state.objective + reached > best["log_posterior"] - 1
     if case == "c19":
@@ -103,7 +103,7 @@ def test_unions_and_wide_dictionaries_under_a_smoothness_prior(which):
 
 def test_noise_free_compressive_sensing_recovers_the_spikes():
     stored, quad = load("c16")
-    solution = working_set.solve(Problem(quad, Flat()))
+    solution = search.solve(Problem(quad, Flat()))
     assert solution.status is Status.NOISE_FLOOR
     active = solution.state.active
     assert set(active.tolist()) == set(stored["best__used"].tolist())
@@ -112,5 +112,5 @@ def test_noise_free_compressive_sensing_recovers_the_spikes():
     )
     # the evidence grows as the noise falls: compared at the noise of the best known
     noise = 1 / float(stored["best__beta"])
-    there = working_set.solve(Problem(quad, Flat(), noise))
+    there = search.solve(Problem(quad, Flat(), noise))
     assert there.log_evidence > float(stored["best__logml_dense"]) - 1

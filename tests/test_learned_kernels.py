@@ -23,11 +23,11 @@ from sparsebayes.fit.learned_kernels import TOLERANCES, GaussianModel, learn, pr
 from sparsebayes.fit.widths import Targets, find_widths
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Certificate, Status
-from sparsebayes.solvers import working_set
+from sparsebayes.solvers import search
 from sparsebayes.solvers.newton import newton
 
 
-def gaussian_model(X, y, solve=working_set.solve):
+def gaussian_model(X, y, solve=search.solve):
     t = (y - y.mean())[:, None]
 
     def quadratic(atoms):
@@ -51,7 +51,7 @@ def test_no_round_lowers_the_objective_and_the_end_is_a_joint_optimum():
     spent = []
 
     def solve(problem, start):
-        solution = working_set.solve(problem, start=start)
+        solution = search.solve(problem, start=start)
         spent.append(solution.n_iter)
         return solution
 
@@ -92,7 +92,7 @@ def test_a_solver_that_falls_to_a_poorer_optimum_is_not_followed():
     data = sinc(60, noise=0.1, random_state=1)
 
     def solve(problem, start):  # a refit forgets all atoms but one
-        solution = working_set.solve(problem)
+        solution = search.solve(problem)
         if start is None:
             return solution
         active, v, noise_var = start

@@ -10,7 +10,7 @@ from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.implicit import Implicit, matrix_of, shrunk
 from sparsebayes.problem import Problem, Status
-from sparsebayes.solvers import matrix_free, working_set
+from sparsebayes.solvers import matrix_free, search
 
 
 def sparse_problem(n, m, k, noise, seed=5, scale=True):
@@ -99,7 +99,7 @@ def test_estimates_are_drawn_together_only_as_far_as_they_scatter():
 def test_it_comes_near_the_exact_solver(c):
     quad, _ = sparse_problem(100, 256, 15, 0.05)
     problem = Problem(quad, Smoothness(c))
-    exact = working_set.solve(problem)
+    exact = search.solve(problem)
     found = matrix_free.solve(problem, n_probes=16)
     assert found.converged
     assert found.status is Status.SETTLED

@@ -1,15 +1,11 @@
 """Searches that are made once more where they cost little beside what came before."""
 
 import numpy as np
-import pytest
 
 from sparsebayes import SparseBayesClassifier
-from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.datasets import mixtures
 from sparsebayes.dictionaries import Kernel
-from sparsebayes.hyperpriors import Flat
-from sparsebayes.problem import Problem
-from sparsebayes.solvers import relinearize, rounds, working_set
+from sparsebayes.solvers import relinearize, rounds
 
 
 def test_atoms_of_classes_are_exchanged_among_all_samples(monkeypatch):
@@ -59,23 +55,3 @@ def test_a_fit_on_rows_that_cannot_go_on_keeps_what_was_certified(monkeypatch):
     assert stopped
     assert model.converged_
     assert model.certificate_.holds(1e-6)
-
-
-@pytest.mark.parametrize(("n", "restarts"), [(2399.0, 0), (2400.0, 3)])
-def test_restarts_beside_sums_over_many_observations(monkeypatch, n, restarts):
-    asked = []
-    plain = working_set._restarts
-
-    def spy(run, state, noise, n_restarts, rng):
-        asked.append(n_restarts)
-        return plain(run, state, noise, n_restarts, rng)
-
-    monkeypatch.setattr(working_set, "_restarts", spy)
-    g = np.random.default_rng(0).normal(size=(800, 1))
-    g[:5] += 20.0
-    quad = OrthonormalQuadratic(g, tt=float(np.vdot(g, g)) + n, n=n, spread=2.0)
-    found = working_set.solve(Problem(quad, Flat(), noise_var=None))
-    assert found.converged
-    assert set(range(5)) <= set(found.state.active.tolist())
-    working_set.solve(Problem(quad, Flat(), noise_var=None), n_restarts=5)
-    assert asked == [restarts, 5]

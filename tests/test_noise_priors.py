@@ -19,11 +19,11 @@ from sparsebayes.dictionaries import Operator
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.solvers import sequential, working_set
+from sparsebayes.solvers import search, sequential
 from sparsebayes.solvers.newton import Noise, derivatives
 
 SOLVERS = {
-    "working-set": working_set.solve,
+    "search": search.solve,
     "greedy": lambda problem: sequential.solve(problem, selection="greedy"),
     "random": lambda problem: sequential.solve(problem, selection="random"),
     "cyclic": lambda problem: sequential.solve(problem, selection="cyclic"),
@@ -224,10 +224,10 @@ def test_a_prior_keeps_the_noise_from_collapsing():
     t = rng.standard_normal((40, 1))
     Phi = np.linalg.qr(rng.standard_normal((40, 40)))[0]
     design = ArrayDesign(Phi)
-    free = working_set.solve(Problem(weighted_quadratic(design, t), Flat()))
+    free = search.solve(Problem(weighted_quadratic(design, t), Flat()))
     assert free.status is Status.COLLAPSED
     before = InverseGamma(30.0, 30.0)
-    held = working_set.solve(Problem(weighted_quadratic(design, t, noise_prior=before), Flat()))
+    held = search.solve(Problem(weighted_quadratic(design, t, noise_prior=before), Flat()))
     assert held.status is Status.CONVERGED
     assert 0.5 < held.state.noise_var < 1.5
 

@@ -20,7 +20,7 @@ from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import refresh
 from sparsebayes.hyperpriors import Flat, InverseGamma, LogDerivatives, Smoothness
 from sparsebayes.problem import Problem, Status, certify
-from sparsebayes.solvers import orthonormal, sequential, working_set
+from sparsebayes.solvers import orthonormal, search, sequential
 from sparsebayes.solvers.newton import curvature
 
 ORACLES = Path(__file__).resolve().parents[2] / "shared" / "oracles"
@@ -159,7 +159,7 @@ def test_other_solvers_agree_where_they_find_the_same_optimum_and_are_never_abov
         quad = OrthonormalQuadratic(g, tt, 42.0, tt / 42.0)
         problem = Problem(quad, Smoothness(c), 1.0 if given_noise else None)
         exact = orthonormal.solve(problem)
-        for solve in (working_set.solve, sequential.solve):
+        for solve in (search.solve, sequential.solve):
             other = solve(problem)
             assert other.state.objective <= exact.state.objective + 1e-8
             if other.state.objective > exact.state.objective - 1e-6:

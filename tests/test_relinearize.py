@@ -24,9 +24,9 @@ from sparsebayes.solvers import (
 )
 from sparsebayes.solvers import (
     relinearize,
+    search,
     sequential,
     structure,
-    working_set,
 )
 from sparsebayes.solvers.expand import UNIT_NOISE, LatentProblem, Point, expand
 from sparsebayes.solvers.newton import derivatives
@@ -139,7 +139,7 @@ def test_gaussian_noise_is_certified_by_the_exact_quadratic_too(seed, prior):
     certificate, _ = certify(problem, exact, problem.noise())
     assert certificate.holds(1.1 * TOL)
     # ... and the other way round
-    best = working_set.solve(problem).state
+    best = search.solve(problem).state
     start = Point(best.active, best.v / quad.norm[best.active] ** 2)
     again, _, _ = fitted(case, prior, start=start)
     assert again.converged

@@ -16,7 +16,7 @@ from sparsebayes.engine import Breakdown, State, refresh, screen, triangle, whit
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem, certify
 from sparsebayes.solvers.expand import UNIT_NOISE
-from sparsebayes.solvers.working_set import solve
+from sparsebayes.solvers.search import solve
 
 
 @settings(deadline=None, max_examples=25)

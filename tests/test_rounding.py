@@ -13,7 +13,7 @@ from sparsebayes.core.quadratic import Gram
 from sparsebayes.datasets import friedman1, mixtures, sinc
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.solvers.draws import by_score, drawn
-from sparsebayes.solvers.explore import SAMPLE, sample
+from sparsebayes.solvers.search import SETTINGS, likely
 
 
 def gram(seed: int, n: int, m: int, order: np.ndarray | None = None, targets: int = 1) -> Gram:
@@ -41,9 +41,9 @@ def test_atoms_are_drawn_in_any_order_of_them(targets):
 def test_the_sample_of_a_large_dictionary_is_the_same_in_any_order_of_its_atoms():
     order = np.random.default_rng(2).permutation(1000)
     one, other = gram(3, 40, 1000), gram(3, 40, 1000, order)
-    found = sample(other, rng())
-    assert found.size == SAMPLE
-    assert_array_equal(np.sort(order[found]), sample(one, rng()))
+    found = likely(other, rng())
+    assert found.size == SETTINGS.crowd
+    assert_array_equal(np.sort(order[found]), likely(one, rng()))
 
 
 def test_draws_do_not_see_the_last_bits_nor_units_nor_signs():

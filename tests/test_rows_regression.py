@@ -25,7 +25,7 @@ from sparsebayes.progress import Watch
 from sparsebayes.rows import Block, Chosen, Chunks, LocalRows, open_source
 from sparsebayes.rows.quadratics import row_quadratic
 from sparsebayes.rows.steps import Standardized
-from sparsebayes.solvers import rounds, working_set
+from sparsebayes.solvers import rounds, search
 from sparsebayes.solvers.expand import Point
 
 
@@ -55,7 +55,7 @@ def in_blocks(
         rows,
         Kernel("rbf", gamma=0.16, centers=60) if dictionary is None else dictionary,
         Journey(Budget(memory, threads), watch, None, {}, screened=screened),
-        solve=lambda problem, start: working_set.solve(problem, start=start),
+        solve=lambda problem, start: search.solve(problem, start=start),
         random_state=np.random.RandomState(0),
         **(settings | changed),
     )
@@ -293,7 +293,7 @@ def test_atoms_that_are_taken_along_leave_room_for_their_gram_matrix():
     atoms = Kernel("rbf", gamma=0.16, centers=X).bind(X)
     quad = weighted_quadratic(make_design(atoms, X), (y - y.mean())[:, None], None, True)
     problem = Problem(quad, Flat())
-    found = working_set.solve(replace(problem, quad=quad.gram(np.arange(30))))
+    found = search.solve(replace(problem, quad=quad.gram(np.arange(30))))
     start = (found.state.active, found.state.v, found.state.noise_var)
     state = rounds.View(problem, np.arange(300), np.ones(300)).state(Point(*start))
     _, statistics = certify(problem, state, problem.noise()._replace(var=state.noise_var))

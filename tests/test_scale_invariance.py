@@ -16,7 +16,7 @@ from sparsebayes.core.stored import weighted_quadratic
 from sparsebayes.design import ArrayDesign
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem
-from sparsebayes.solvers import orthonormal, sequential, working_set
+from sparsebayes.solvers import orthonormal, search, sequential
 
 PRIORS = [Flat(), Smoothness(1.0), Smoothness(0.5 * np.log(40)), Smoothness(np.log(25))]
 NOISES = ["estimated", "given", "inverse gamma"]
@@ -33,7 +33,7 @@ def quad_of(Phi, t, k, noise, center):
     prior=PRIORS,
     noise=NOISES,
     k=UNITS,
-    solve={"working-set": working_set.solve, "sequential": sequential.solve},
+    solve={"search": search.solve, "sequential": sequential.solve},
     n_targets=[1, 2],
 )
 def test_solvers(prior, noise, k, solve, n_targets):

@@ -29,7 +29,7 @@ from sparsebayes.dictionaries import (
 )
 from sparsebayes.hyperpriors import Flat, InverseGamma, Smoothness
 from sparsebayes.problem import Problem, Status
-from sparsebayes.solvers import working_set
+from sparsebayes.solvers import search
 
 SHAPES = [(64,), (37,), (100,), (2,), (3,), (16, 16), (7, 12), (1, 9)]
 
@@ -91,7 +91,7 @@ def test_any_shape_and_depth_is_the_same_problem_solved_in_general(shape, level,
     c = {"bic": 0.5 * np.log(n), "ric": np.log(n - first)}.get(prior, prior)
     hyperprior = c if isinstance(c, Flat | Smoothness) else Smoothness(float(c))
     gram = Gram(np.eye(n - first), g, float(np.vdot(g, g)), float(n - first), 1.0)
-    slow = working_set.solve(Problem(gram, hyperprior, noise)).state
+    slow = search.solve(Problem(gram, hyperprior, noise)).state
     weights = transform.analyze(y - y.mean())
     weights[first:] = 0.0
     weights[first + slow.active] = slow.mu[:, 0]

@@ -11,7 +11,7 @@ from sparsebayes.datasets import heavisine
 from sparsebayes.dictionaries import Kernel, Wavelet
 from sparsebayes.hyperpriors import Flat, Smoothness
 from sparsebayes.problem import Problem
-from sparsebayes.solvers import working_set
+from sparsebayes.solvers import search
 
 
 def random_quadratic(rng, N=40, M=25, T=1):
@@ -48,9 +48,9 @@ def test_the_second_search_never_loses(seed, targets):
 
     def solve(problem, start):
         asked.append((problem.quad.size, start is None))
-        return working_set.solve(problem, start=start)
+        return search.solve(problem, start=start)
 
-    direct = working_set.solve(problem)
+    direct = search.solve(problem)
     found = search_parts(problem, [part], solve, direct)
     assert found.state.objective >= direct.state.objective
     assert found.converged
@@ -71,7 +71,7 @@ def test_there_is_no_second_search_without_a_part_that_knows():
         raise AssertionError("nothing is to be solved")
 
     problem = Problem(whole, Smoothness(1.0))
-    direct = working_set.solve(problem)
+    direct = search.solve(problem)
     assert search_parts(problem, [], solve, direct) is direct
     # Under a flat prior all 12 directions of 12 samples explain them: the part keeps all.
     rng = np.random.default_rng(2)
@@ -79,7 +79,7 @@ def test_there_is_no_second_search_without_a_part_that_knows():
     Phi, t = np.hstack([Q, Q[:, :3]]), rng.standard_normal((12, 1))
     tt, spread = float((t**2).sum()), float(t.var())
     full = Problem(Gram(Phi.T @ Phi, Phi.T @ t, tt, 12.0, spread), Flat())
-    direct = working_set.solve(full)
+    direct = search.solve(full)
     part = np.arange(12), OrthonormalQuadratic(Q.T @ t, tt, 12.0, spread)
     assert search_parts(full, [part], solve, direct) is direct
 

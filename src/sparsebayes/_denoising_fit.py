@@ -21,7 +21,7 @@ from sparsebayes.dictionaries import StationaryWavelet, Union, Wavelet
 from sparsebayes.estimators._base import Reporter, seeded
 from sparsebayes.posterior import Posterior
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.solvers import orthonormal, working_set
+from sparsebayes.solvers import orthonormal, search
 
 FloatArray = NDArray[np.float64]
 
@@ -199,7 +199,7 @@ def _solve(
     reporter = Reporter("denoise", setup.verbose, True) if setup.verbose else None
     if isinstance(problem.quad, OrthonormalQuadratic):
         return orthonormal.solve(problem, tol=setup.tol, report=reporter)
-    solution = working_set.solve(
+    solution = search.solve(
         problem,
         tol=setup.tol,
         max_iter=setup.max_iter,

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-__all__ = ["LEAST_S", "Flat", "Hyperprior", "LogDerivatives", "lets_out", "refuse_if_never_out"]
+__all__ = [
+    "LEAST_S",
+    "Flat",
+    "Hyperprior",
+    "LogDerivatives",
+    "is_flat",
+    "lets_out",
+    "refuse_if_never_out",
+]
 
 LEAST_S = 1e-100
 """A sparsity of zero is rounding; its square must not underflow."""
@@ -64,6 +72,11 @@ class Flat:
     array([2.])
     """
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether every variance is equally likely."""
+        return True
+
     def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
         """Return zero: flat."""
         return np.zeros_like(v)
@@ -84,6 +97,11 @@ class Flat:
         return v
 
 
+def is_flat(hyperprior: Hyperprior) -> bool:
+    """Whether a prior says that it has no opinion; one that does not say has one."""
+    return bool(getattr(hyperprior, "is_flat", False))
+
+
 def lets_out(hyperprior: Hyperprior) -> bool:
     """Whether an atom can be out of the model: whether the density at v = 0 is above zero.
 
@@ -102,7 +120,7 @@ def lets_out(hyperprior: Hyperprior) -> bool:
     >>> lets_out(Flat())
     True
     """
-    if isinstance(hyperprior, Flat):
+    if is_flat(hyperprior):
         return True
     with np.errstate(all="ignore"):
         return bool(hyperprior.log_density(np.zeros(1), 1.0)[0] > -np.inf)

@@ -27,7 +27,7 @@ from sparsebayes.estimators._base import Reporter
 from sparsebayes.implicit import Implicit, SampledState, matrix_of, shrunk
 from sparsebayes.operator_design import OperatorDesign
 from sparsebayes.problem import Problem, Solution
-from sparsebayes.solvers import matrix_free, working_set
+from sparsebayes.solvers import matrix_free, search
 
 FloatArray = NDArray[np.float64]
 
@@ -215,7 +215,7 @@ def _solve_exactly(
 ) -> Solution:
     reporter = Reporter("reconstruct", settings.verbose, True) if settings.verbose else None
     solve = partial(
-        working_set.solve,
+        search.solve,
         problem,
         tol=1e-6 if settings.tol is None else settings.tol,
         max_iter=10_000 if settings.max_iter is None else settings.max_iter,

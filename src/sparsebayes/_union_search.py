@@ -143,9 +143,9 @@ def search_parts(
 
     >>> import numpy as np
     >>> from sparsebayes.hyperpriors import Smoothness
-    >>> from sparsebayes.solvers import working_set
+    >>> from sparsebayes.solvers import search
     >>> def solve(problem, start):
-    ...     return working_set.solve(problem, start=start)
+    ...     return search.solve(problem, start=start)
     >>> t = np.array([[4.0], [4.0], [4.0], [0.0]])
     >>> haar = np.array([[1, 1, 1, 1], [1, 1, -1, -1], [2**0.5, -(2**0.5), 0, 0]]).T / 2
     >>> Phi = np.hstack([haar, np.eye(4)])

@@ -264,6 +264,11 @@ class Smoothness:
         if not (np.isfinite(self.c) and self.c >= 0):
             raise ValueError(f"Smoothness(c): c must be a finite number >= 0, got {self.c!r}.")
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether a degree of freedom costs nothing."""
+        return self.c == 0
+
     def log_density(self, v: FloatArray, noise_var: float) -> FloatArray:
         """Return ``-c v / (v + noise)`` (S&E eq. 33)."""
         return -self.c * (v / (v + noise_var))

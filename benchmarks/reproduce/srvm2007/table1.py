@@ -37,7 +37,7 @@ from sparsebayes.hyperpriors import InverseGamma
 from sparsebayes.problem import Problem
 from sparsebayes.reproduce import smooth_table
 from sparsebayes.reproduce.smooth_table import PRIORS, Fitted, Setting, hyperprior, price
-from sparsebayes.solvers import working_set
+from sparsebayes.solvers import search
 
 Array = NDArray[np.float64]
 
@@ -101,7 +101,7 @@ class Kernels:
         t, N = self.t, len(self.t)
         g = (self.Phi.T @ t)[:, np.newaxis]
         quad = Gram(self.Phi.T @ self.Phi, g, float(t @ t), float(N), float(t.var()))
-        state = working_set.solve(Problem(quad, hyperprior(c), noise_var)).state
+        state = search.solve(Problem(quad, hyperprior(c), noise_var)).state
         v = np.zeros(self.Phi.shape[1])
         v[state.active] = state.v
         return self.answer(v, state.noise_var)

@@ -30,6 +30,9 @@ def add_summary_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--quiet", action="store_true", help="print no summary and no progress")
 
 
+_GAIN, _SLOPE = 1e-9, 1e-6  # below these a certificate tells of rounding, and is not printed
+
+
 class Summary:
     """Lines in two columns, and the same facts by name.
 
@@ -72,7 +75,7 @@ class Summary:
 
     def certificate(self, certificate: Certificate, converged: bool) -> None:
         """Add what is certain about an answer."""
-        gain = f"{certificate.max_gain:.1e} nats"
+        gain = f"{max(certificate.max_gain, _GAIN):.1e} nats"
         estimated = math.isnan(certificate.max_curvature)
         if not converged:
             text = f"not reached: a change would still gain {gain}"
@@ -92,7 +95,10 @@ class Summary:
             },
         )
         slope, bend = certificate.gradient_norm, certificate.max_curvature
-        self.line("", f"gradient {slope:.1e}" + ("" if estimated else f", curvature {bend:.1e}"))
+        self.line(
+            "",
+            f"gradient {max(slope, _SLOPE):.1e}" + ("" if estimated else f", curvature {bend:.1e}"),
+        )
         if certificate.fraction < 1:
             self.line("", f"of {certificate.fraction:.3g} of the dictionary, drawn at random")
 

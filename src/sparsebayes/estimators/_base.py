@@ -28,7 +28,7 @@ from sparsebayes.problem import Problem, Progress, Report, Solution, Status
 from sparsebayes.rows.checking import holds_dates
 from sparsebayes.rows.dask_rows import is_dask
 from sparsebayes.rows.sources import is_streamed
-from sparsebayes.solvers import joint, orthonormal, relinearize, sequential, working_set
+from sparsebayes.solvers import joint, orthonormal, relinearize, search, sequential
 from sparsebayes.solvers.expand import LatentProblem
 
 FloatArray = NDArray[np.float64]
@@ -172,7 +172,7 @@ class Fitting(BaseEstimator):
     ) -> Solution:
         """Solve a problem, from the start that its solver takes or from none."""
         settings = self._solver_settings(rng, reporter)
-        solver: Any = relinearize if isinstance(problem, LatentProblem) else working_set
+        solver: Any = relinearize if isinstance(problem, LatentProblem) else search
         if "selection" in settings:
             solver = sequential
         elif "update" in settings:

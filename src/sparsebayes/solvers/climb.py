@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._hyperprior import lets_out
+from sparsebayes._hyperprior import is_flat, lets_out
 from sparsebayes.core.quadratic import members
 from sparsebayes.engine import Breakdown, Screen, State, screen
-from sparsebayes.hyperpriors import Flat, Hyperprior, best_variance, gain
+from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.problem import Problem, Progress, Report, empty_state
 from sparsebayes.solvers.newton import Noise, newton
 from sparsebayes.solvers.swaps import SwapTable, swap_table
@@ -28,13 +28,9 @@ _BATCH = 64  # candidates considered together after one screen
 _STALE = 0.05  # an addition below this fraction of the first one waits for the next screen
 _ROUGH = 0.05  # nats left on the table while structure is still changing
 _ROUGH_LARGE = 0.2  # the same in a large dictionary
-# Work is counted in units of roughly a nanosecond: repeatable, where a clock is not.
-_STEP = 2e5, 0.5  # of a Newton step: at least, and for each m^3
-_SCREEN = 3e5, 0.1  # of a screen: at least, and for each M (m^2 + 1000)
-_ADDITION = 2e5, 0.1  # of an atom's entry: at least, and for each N M of its column of G
-_PRICED = 4.0  # times the least of each if the hyperprior is not flat: its variances are roots
 _SHORTCUT = 4  # additions, or batches of them, after which a shortcut is sought
 _LEAPS = 100  # of atoms to the other maximum of their worth, between additions
+_COARSE, _DIGITS = 1e-3, 2.0**12  # Newton tolerance from which on variances are rounded first
 _LAX = 0.1  # Newton steps stop when they promise this fraction of the best pending gain
 
 
@@ -50,19 +46,16 @@ class Run:
     max_iter: int
     report: Report | None
     large: bool  # structure is sought in a sample of the dictionary
-    patient: bool = False  # restarts were asked for: the optimum matters more than the time
     sharp: bool = False  # atoms nearly in the span of the model are told from it (`engine.screen`)
     iterations: int = 0
-    work: float = 0.0  # about the time spent, in nanoseconds
-    allowance: float = np.inf  # work at which a detour is given up
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None
     _swaps: SwapTable | None = None  # of the state that was screened last
 
     @property
     def exhausted(self) -> bool:
-        """Whether max_iter or the work allowed is used up."""
-        return self.iterations >= self.max_iter or self.work >= self.allowance
+        """Whether max_iter is used up."""
+        return self.iterations >= self.max_iter
 
     @property
     def rough(self) -> float:
@@ -78,11 +71,6 @@ class Run:
         if self.report is not None:
             self.report(line)
 
-    def count(self, cost: tuple[float, float], size: float, times: int = 1) -> None:
-        """Count work: so much at least, and so much for each unit of ``size``."""
-        least = cost[0] if isinstance(self.problem.hyperprior, Flat) else _PRICED * cost[0]
-        self.work += times * (least + cost[1] * size)
-
     def screen(self, state: State) -> Screen:
         """Screen the dictionary, unless this very state is the last that was screened."""
         last = self._screened
@@ -96,7 +84,6 @@ class Run:
             quad = self.problem.quad
             self._screened = self._swaps = None  # as large as a few columns of G: not two of them
             statistics = screen(quad, self.problem.hyperprior, state, sharp=self.sharp)
-            self.count(_SCREEN, quad.size * (state.active.size**2 + 1000))
             last = self._screened = self.problem, state, statistics
         return last[2]
 
@@ -113,10 +100,18 @@ class Run:
         """Newton steps on the variances of ``active`` and, if it is estimated, the noise."""
         budget = max(1, min(100, self.max_iter - self.iterations))
         gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
+        if tol > _COARSE:  # rounding of sums must not grow from step to step until it decides
+            v, var = _rounded(v), float(_rounded(np.array(noise.var)))
+            noise = noise._replace(var=var if noise.estimated else noise.var)
         end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
         self.iterations += end.steps + 1
-        self.count(_STEP, active.size**3, end.steps + 1)
         return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)
+
+
+def _rounded(x: FloatArray) -> FloatArray:
+    """Numbers to a few digits: where structure is sought, nobody needs more."""
+    mantissa, exponent = np.frexp(x)
+    return np.asarray(np.ldexp(np.rint(mantissa * _DIGITS), exponent) / _DIGITS)
 
 
 def climb(
@@ -157,7 +152,6 @@ def climb(
         if best <= tol:
             break
         added, v_added = additions(problem, state, statistics, gains, tol)
-        run.count(_ADDITION, problem.quad.n * problem.quad.size, added.size)
         active = np.concatenate([state.active, added])
         v = np.concatenate([state.v, v_added])
         try:
@@ -254,7 +248,7 @@ def _best(
     chosen: list[int],
 ) -> tuple[int, float, float]:
     """The candidate that gains most, what it gains, and with which variance."""
-    if isinstance(hyperprior, Flat) and s.ndim == 1:  # a gain rises with q2 / s: one is enough
+    if is_flat(hyperprior) and s.ndim == 1:  # a gain rises with q2 / s: one is enough
         j = int((q2 / s).argmax())
         v = best_variance(hyperprior, s[j : j + 1], q2[j : j + 1], noise_var, n_targets)
         worth = gain(hyperprior, s[j : j + 1], q2[j : j + 1], v, noise_var, n_targets)

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsebayes._hyperprior import lets_out
+from sparsebayes._hyperprior import is_flat, lets_out
 from sparsebayes.core.quadratic import members
 from sparsebayes.engine import Breakdown, State, refresh
-from sparsebayes.hyperpriors import Flat, Hyperprior
+from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData, Start, find_mode, quadratic_at
 from sparsebayes.problem import Problem, Progress, Report, certify
 from sparsebayes.solvers.climb import Run, climb
-from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.newton import Noise, derivatives, newton
+from sparsebayes.solvers.search import SETTINGS
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -250,11 +250,11 @@ class Fit:
 
         Where an atom has its price, they disagree about single atoms enough at their modes.
         """
-        return _BESIDE * tol if isinstance(self.hyperprior, Flat) else 0.0
+        return _BESIDE * tol if is_flat(self.hyperprior) else 0.0
 
     def run(self, problem: Problem) -> Run:
         """Let a solver of fixed quadratics work on this one, on the same account."""
-        large = self.latent.n_atoms > 2 * SAMPLE
+        large = self.latent.n_atoms > 2 * SETTINGS.crowd
         return Run(problem, self.max_iter, None, large=large, iterations=self.iterations)
 
     def held(self, problem: Problem) -> Run:

@@ -36,7 +36,7 @@ from sparsebayes.solvers.expand import (
     restored,
 )
 from sparsebayes.solvers.newton import Noise
-from sparsebayes.solvers.working_set import finish
+from sparsebayes.solvers.search import finish
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]

@@ -36,7 +36,7 @@ from sparsebayes.solvers.expand import (
     renumbered,
     restored,
 )
-from sparsebayes.solvers.explore import SAMPLE
+from sparsebayes.solvers.search import SETTINGS
 from sparsebayes.solvers.structure import Found, better, exchanged_often, explore
 from sparsebayes.solvers.survey import Survey, glance, survey
 
@@ -75,7 +75,7 @@ def solve(
 ) -> Solution:
     """Maximize the objective over all atoms and their variances, following the mode.
 
-    As `solvers.working_set.solve` does it where the quadratic does not move.
+    As `solvers.search.solve` does it where the quadratic does not move.
     """
     latent, hyperprior = problem.data, problem.hyperprior
     if start is None:
@@ -130,8 +130,8 @@ def _elsewhere(
         return found
     try:
         here = at
-        if atoms.size > 2 * SAMPLE:  # any sample will do: neighbors replace each other
-            drawn = rng.choice(atoms, SAMPLE, replace=False)
+        if atoms.size > 2 * SETTINGS.crowd:  # any sample will do: neighbors replace each other
+            drawn = rng.choice(atoms, SETTINGS.crowd, replace=False)
             atoms = np.union1d(at.state.active // per_atom, drawn)
             some = latent.restrict(atoms)
             here = expand(some, fit.hyperprior, renumbered(at.point, atoms, per_atom, K))

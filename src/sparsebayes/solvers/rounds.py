@@ -22,8 +22,7 @@ from sparsebayes.engine import Breakdown, Screen, State, refresh
 from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import LatentData
 from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status, certify
-from sparsebayes.solvers import working_set
-from sparsebayes.solvers.exchange import is_better
+from sparsebayes.solvers import search
 from sparsebayes.solvers.expand import (
     NOTHING,
     Expanded,
@@ -460,16 +459,16 @@ class Exact:
             start = (np.searchsorted(pool, state.active), state.v, state.noise_var)
         left = max(self.max_iter - self.iterations, 1)
         try:
-            found = working_set.solve(few, tol=0.1 * tol, max_iter=left, start=start)
+            found = search.solve(few, tol=0.1 * tol, max_iter=left, start=start)
             self.iterations += found.n_iter
             left -= found.n_iter
             assert isinstance(found.state, State)
             end = found.state
             if anew and start is not None and pool.size > state.active.size and left > 1:
-                other = working_set.solve(few, tol=0.1 * tol, max_iter=left // 2)
+                other = search.solve(few, tol=0.1 * tol, max_iter=left // 2)
                 self.iterations += other.n_iter
                 assert isinstance(other.state, State)
-                end = other.state if is_better(few, other.state, end) else end
+                end = other.state if search.is_better(few, other.state, end) else end
         except Breakdown:
             self.iterations += 1
             return view.point(state)

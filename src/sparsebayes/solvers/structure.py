@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsebayes._hyperprior import is_flat
 from sparsebayes.engine import Breakdown
-from sparsebayes.hyperpriors import Flat
 from sparsebayes.laplace import LatentData
 from sparsebayes.solvers.climb import climb
-from sparsebayes.solvers.exchange import exchange_rounds
 from sparsebayes.solvers.expand import (
     FINE,
     NOTHING,
@@ -28,8 +27,8 @@ from sparsebayes.solvers.expand import (
     restored,
     settle,
 )
-from sparsebayes.solvers.explore import SAMPLE
 from sparsebayes.solvers.pairs import slide_pairs
+from sparsebayes.solvers.search import SETTINGS, improved
 
 IndexArray = NDArray[np.intp]
 
@@ -211,7 +210,7 @@ def _slid(
 
 def _is_plain(fit: Fit) -> bool:
     """Whether there is one latent function, and no price on an atom."""
-    return fit.latent.K == 1 and isinstance(fit.hyperprior, Flat)
+    return fit.latent.K == 1 and is_flat(fit.hyperprior)
 
 
 def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
@@ -220,15 +219,15 @@ def _some_atoms(fit: Fit, rng: np.random.RandomState) -> IndexArray:
     Among kernels at the rows neighbors replace each other, and any sample will do.
     """
     n, m = fit.latent.n_rows, fit.latent.n_atoms
-    if m <= 2 * SAMPLE:
+    if m <= 2 * SETTINGS.crowd:
         return np.arange(m)
     best = np.empty(0, dtype=np.intp)
     if m > _SURPLUS * n:
         quad = expand(fit.latent, fit.hyperprior, NOTHING).quad
         power = np.square(quad.g).reshape(m, quad.K).max(axis=1)
-        best = np.argpartition(-power, SAMPLE // 2)[: SAMPLE // 2]
+        best = np.argpartition(-power, SETTINGS.crowd // 2)[: SETTINGS.crowd // 2]
     rest = np.setdiff1d(np.arange(m), best)
-    drawn = rng.choice(rest, SAMPLE - best.size, replace=False)
+    drawn = rng.choice(rest, SETTINGS.crowd - best.size, replace=False)
     return np.sort(np.concatenate([best, drawn]))
 
 
@@ -257,7 +256,7 @@ def exchanged(
         return None
     run = fit.run(at.problem)
     run.large = run.large and not thorough
-    state = exchange_rounds(run, at.state, UNIT_NOISE, _ROUGH)
+    state = improved(run, at.state, UNIT_NOISE)
     fit.iterations = run.iterations
     if state.objective <= at.state.objective + _MARGIN:
         return None
