@@ -165,7 +165,7 @@ def test_a_fit_needs_few_looks_at_all_rows(monkeypatch):
             passes[i] += told[-1].passes
             evidence[row, i] = model.log_marginal_likelihood_
     assert np.median(evidence[:, 1] - evidence[:, 0]) > -1.0
-    assert passes[1] < 0.8 * passes[0]
+    assert passes[1] < passes[0]
 
 
 @pytest.mark.parametrize(("name", "kept"), [("counts", True), ("rare class", False)])

@@ -79,6 +79,9 @@ def test_the_names_are_prices(solver):
         np.testing.assert_allclose(named.weights_, number.weights_)
 
 
+GAMMA = 0.25
+
+
 @cache
 def of_three(shared):
     """Three classes, and a fit to them at no price."""
@@ -90,7 +93,7 @@ def of_three(shared):
 def of_two(solver):
     """Two classes, and a fit to them at no price."""
     X, y = blobs(2, 150, spread=1.5)
-    return X, y, RVC(gamma=0.3, prior="flat", solver=solver).fit(X, y)
+    return X, y, RVC(gamma=GAMMA, prior="flat", solver=solver).fit(X, y)
 
 
 @in_turn(prior=["aic", "bic", "ric"], shared=[False, True])
@@ -109,7 +112,7 @@ def test_several_classes(prior, shared):
 @pytest.mark.parametrize("prior", ["aic", "bic", "ric"])
 def test_kernel_machines(solver, prior):
     X, y, flat = of_two(solver)
-    model = RVC(gamma=0.3, prior=prior, solver=solver).fit(X, y)
+    model = RVC(gamma=GAMMA, prior=prior, solver=solver).fit(X, y)
     assert model.certificate_.holds(1e-6)
     assert 0 < len(model.relevance_) <= len(flat.relevance_)
 

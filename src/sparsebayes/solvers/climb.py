@@ -101,8 +101,10 @@ class Run:
         budget = max(1, min(100, self.max_iter - self.iterations))
         gram, hyperprior = self.problem.quad.gram(active), self.problem.hyperprior
         if tol > _COARSE:  # rounding of sums must not grow from step to step until it decides
-            v, var = _rounded(v), float(_rounded(np.array(noise.var)))
-            noise = noise._replace(var=var if noise.estimated else noise.var)
+            if noise.estimated and self.problem.power > 0:  # in units that no scale changes
+                power = self.problem.power
+                noise = noise._replace(var=float(_rounded(np.array(noise.var / power))) * power)
+            v = _rounded(v / noise.var) * noise.var
         end = newton(gram, hyperprior, v, noise, tol=tol, max_steps=budget, escape=escape)
         self.iterations += end.steps + 1
         return State(active[end.kept], end.v, end.noise_var, end.white, end.objective)

@@ -94,7 +94,7 @@ class Settings(NamedTuple):
 
 SETTINGS = Settings()
 
-_RESERVE = 100  # Newton steps that must be left for a crowd or a move
+_RESERVE = 25  # Newton steps that must be left for a crowd or a move
 _PROMISING = 64  # atoms that are tried together where none helps alone
 _CROWDED = 800  # most atoms that compete at once
 _FASTEST, _TINY = 10.0, 1e-12  # most that a mild step changes a variance by; least divisor in it
