@@ -445,6 +445,24 @@ def test_two_classes_as_a_multinomial_with_half_the_variance_twice():
 
 
 @every_likelihood
+@with_and_without
+def test_alone_active_columns_are_those_among_all_and_the_others_are_void(name, center):
+    for shared in [False, True] if LIKELIHOODS[name].n_latent > 1 else [False]:
+        case = random_case(name, center=center, shared=shared)
+        mode = mode_of(case)
+        whole, alone = (quadratic_at(case.latent(), mode, one) for one in (False, True))
+        own = whole.members(case.active)
+        others = np.setdiff1d(np.arange(len(whole.g)), own)
+        assert_equal(alone.columns(case.active)[:, own], whole.columns(case.active)[:, own])
+        assert_equal(alone.gram(case.active).G, whole.gram(case.active).G)
+        assert_equal(alone.g[own], whole.g[own])
+        assert_equal(alone.blocks[case.active], whole.blocks[case.active])
+        assert alone.log_offset == pytest.approx(whole.log_offset, rel=1e-9)
+        assert not alone.columns(case.active)[:, others].any()
+        assert not alone.g[others].any()
+
+
+@every_likelihood
 def test_no_atoms(name):
     case = random_case(name).at(NONE, [])
     mode = mode_of(case)
