@@ -47,7 +47,7 @@ from sparsebayes.rows.local import LocalRows
 from sparsebayes.rows.span import find_span
 from sparsebayes.rows.summary import Summary, gather
 from sparsebayes.solvers import rounds
-from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Expanded, LatentProblem, Point, restored
+from sparsebayes.solvers.expand import NOTHING, UNIT_NOISE, Expanded, LatentProblem, Part, Point
 from sparsebayes.solvers.rounds import Following, Resembled, Screened
 
 FloatArray = NDArray[np.float64]
@@ -283,7 +283,7 @@ class _Fit:
         solution, quad, state = replace(found, quad=None), found.quad, found.state
         assert isinstance(state, State)
         v = state.v / quad.norm[state.active * quad.group] ** 2
-        point = restored(Point(state.active, v), indices, self.per_atom, latent.K)
+        point = Part(self.latent, indices).outside(Point(state.active, v))
         self._good = _Good(solution, quad, indices, point)
         problem = Problem(quad, self.hyperprior, 1.0)
         _, statistics = certify(problem, state, UNIT_NOISE)

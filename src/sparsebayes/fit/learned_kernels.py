@@ -35,7 +35,7 @@ from sparsebayes.hyperpriors import Hyperprior
 from sparsebayes.laplace import Latent
 from sparsebayes.problem import Problem, Solution, Status
 from sparsebayes.solvers.expand import Fit as Account
-from sparsebayes.solvers.expand import LatentProblem, Point, expand, renumbered, restored, settle
+from sparsebayes.solvers.expand import LatentProblem, Part, Point, expand, settle
 from sparsebayes.solvers.newton import newton
 
 FloatArray = NDArray[np.float64]
@@ -372,11 +372,10 @@ class LatentModel(NamedTuple):
     def profile(self, atoms: Any, fit: LatentFit) -> Callable[[FloatArray], Tuned]:
         """The active atoms alone, mode and variances settled."""
         state, quad = _state(fit), fit.quad
-        K, per_atom = quad.K, quad.K // quad.group
-        active = np.unique(state.active // per_atom)
-        few = atoms.restrict(active)
         norm = quad.norm[state.active * quad.group]
-        point = renumbered(Point(state.active, state.v / norm**2), active, per_atom, K)
+        whole = Point(state.active, state.v / norm**2)
+        part = Part.of(fit.latent, whole)
+        few, point = atoms.restrict(part.atoms), part.inside(whole)
 
         def profile(theta: FloatArray) -> Tuned:
             now = few.with_theta(theta)
@@ -384,7 +383,7 @@ class LatentModel(NamedTuple):
             account = Account(latent, self.hyperprior, TOLERANCES.turns, None)
             settled = settle(account, latent, point, TOLERANCES.fine_latent)
             at = expand(latent, self.hyperprior, settled)
-            end = restored(at.point, active, per_atom, K)._replace(starts=())
+            end = part.outside(at.point)._replace(starts=())
             slope = np.zeros_like(theta)
             if at.state.active.size:
                 slope = self.slope(now, latent, at.quad, at.state)

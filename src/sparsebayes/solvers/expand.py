@@ -7,6 +7,7 @@ Broyden's method finds; converging when the certificate holds.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "Expanded",
     "Fit",
     "LatentProblem",
+    "Part",
     "Point",
     "converge",
     "expand",
@@ -40,8 +42,6 @@ __all__ = [
     "inched",
     "is_same",
     "look",
-    "renumbered",
-    "restored",
     "settle",
 ]
 
@@ -153,26 +153,50 @@ def expand(
     return Expanded(Point(active, point.v[usable], starts=(found,)), mode, quad, problem, state)
 
 
-def renumbered(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
-    """The same point where only ``atoms`` are counted."""
-    place = np.searchsorted(atoms, point.active // per_atom)
-    starts = []
-    for start in point.starts:
-        known = np.isin(start.columns // K, atoms)
-        columns = start.columns[known]
-        renumbered = np.searchsorted(atoms, columns // K) * K + columns % K
-        starts.append(Start(renumbered, start.w[known], start.c))
-    return Point(place * per_atom + point.active % per_atom, point.v, starts=tuple(starts))
+class Part:
+    """Some atoms, ascending: the data with these alone, and points counted among them or among all.
 
+    Columns of an atom stay together: one variance for each latent function, or one that all share.
+    """
 
-def restored(point: Point, atoms: IndexArray, per_atom: int, K: int) -> Point:
-    """The same point where all atoms are counted, of which ``atoms`` were."""
-    starts = tuple(
-        start._replace(columns=atoms[start.columns // K] * K + start.columns % K)
-        for start in point.starts
-    )
-    active = atoms[point.active // per_atom] * per_atom + point.active % per_atom
-    return Point(active, point.v, starts=starts)
+    def __init__(self, whole: LatentData[Any], atoms: IndexArray) -> None:
+        self.whole, self.atoms, self.K = whole, atoms, whole.K
+        self.per_atom = 1 if whole.shared else whole.K
+
+    @classmethod
+    def of(cls, whole: LatentData[Any], *points: Point) -> "Part":
+        """The atoms of some points."""
+        per_atom = 1 if whole.shared else whole.K
+        active = np.concatenate([point.active for point in points])
+        return cls(whole, np.unique(active // per_atom))
+
+    @cached_property
+    def data(self) -> LatentData[Any]:
+        """The data with these atoms."""
+        every = self.atoms.size == self.whole.n_atoms
+        return self.whole if every else self.whole.restrict(self.atoms)
+
+    def inside(self, point: Point) -> Point:
+        """The same point where only these atoms are counted; its active ones must be among them."""
+        place = np.searchsorted(self.atoms, point.active // self.per_atom)
+        starts = []
+        for start in point.starts:
+            known = np.isin(start.columns // self.K, self.atoms)
+            columns = start.columns[known]
+            own = np.searchsorted(self.atoms, columns // self.K) * self.K + columns % self.K
+            starts.append(Start(own, start.w[known], start.c))
+        active = place * self.per_atom + point.active % self.per_atom
+        return Point(active, point.v, starts=tuple(starts))
+
+    def outside(self, point: Point) -> Point:
+        """The same point, of these atoms, where all are counted."""
+        atoms, starts = self.atoms, []
+        for start in point.starts:
+            columns = atoms[start.columns // self.K] * self.K + start.columns % self.K
+            starts.append(start._replace(columns=columns))
+        active = atoms[point.active // self.per_atom] * self.per_atom
+        active += point.active % self.per_atom
+        return Point(active, point.v, starts=tuple(starts))
 
 
 def is_same(one: Point, other: Point) -> bool:
@@ -292,23 +316,20 @@ def settle(
     the expansion that has led there, to retreat to. In ``short`` steps no atom is deleted for being
     worth nothing to a single expansion.
     """
-    per_atom = 1 if latent.shared else latent.K
     last = point if origin is None else origin.point
     height = -np.inf if origin is None else origin.state.objective
-    atoms = np.unique(np.concatenate([last.active, point.active]) // per_atom)
-    if not atoms.size:
+    part = Part.of(latent, last, point)
+    if not part.atoms.size:
         return point
-    few = latent.restrict(atoms)
-    best = renumbered(last, atoms, per_atom, latent.K)
-    here = renumbered(point, atoms, per_atom, latent.K)
-    at = _advance(fit, few, best, height, here, 0.0 if short else fit.loose(tol))
+    best, here = part.inside(last), part.inside(point)
+    at = _advance(fit, part.data, best, height, here, 0.0 if short else fit.loose(tol))
     for _ in range(0 if short else _TURNS):
         end = fit.newton(at, at.state.active, at.state.v, tol=0.1 * tol, max_steps=_STEPS)
         here, height = at.moved(end), at.state.objective
         if end.objective - height < tol or fit.exhausted:
-            return restored(here, atoms, per_atom, latent.K)
-        at = _advance(fit, few, at.point, height, here, fit.loose(tol))
-    return restored(_balance(fit, few, at, tol), atoms, per_atom, latent.K)
+            return part.outside(here)
+        at = _advance(fit, part.data, at.point, height, here, fit.loose(tol))
+    return part.outside(_balance(fit, part.data, at, tol))
 
 
 def _balance(fit: Fit, latent: LatentData[Any], at: Expanded, tol: float) -> Point:

@@ -30,10 +30,9 @@ from sparsebayes.solvers.expand import (
     NOTHING,
     Expanded,
     LatentProblem,
+    Part,
     Point,
     look,
-    renumbered,
-    restored,
 )
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.search import finish
@@ -90,13 +89,10 @@ def _model(problem: Problem | LatentProblem, point: Point, gram: Gram | None = N
         at = Expanded(point._replace(active=own), None, gram, problem, state)
         found = _Model(problem, point, point.active, at, gram)
     else:
-        data, K = problem.data, problem.data.K
-        per_atom = 1 if data.shared else K
-        atoms = np.unique(point.active // per_atom)
-        few = replace(problem, data=data.restrict(atoms))
-        at = look(few, renumbered(point, atoms, per_atom, K))
-        point = restored(at.point, atoms, per_atom, K)
-        found = _Model(problem, point, atoms, at, at.quad.gram(at.state.active))
+        part = Part.of(problem.data, point)
+        at = look(replace(problem, data=part.data), part.inside(point))
+        point = part.outside(at.point)
+        found = _Model(problem, point, part.atoms, at, at.quad.gram(at.state.active))
     if not np.isfinite(at.state.objective):
         raise Breakdown
     return found

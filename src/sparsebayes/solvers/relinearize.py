@@ -29,12 +29,11 @@ from sparsebayes.solvers.expand import (
     Expanded,
     Fit,
     LatentProblem,
+    Part,
     Point,
     converge,
     expand,
     is_same,
-    renumbered,
-    restored,
 )
 from sparsebayes.solvers.search import SETTINGS
 from sparsebayes.solvers.structure import Found, better, exchanged_often, explore
@@ -123,22 +122,19 @@ def _elsewhere(
     fit: Fit, latent: Latent, found: Ending, tol: float, rng: np.random.RandomState
 ) -> Ending:
     """Exchange atoms among all samples, where structure was sought in few of them."""
-    at, some, K = found.at, latent, latent.K
-    per_atom = 1 if latent.shared else K
-    atoms = np.arange(latent.n_atoms)
+    at, part = found.at, Part(latent, np.arange(latent.n_atoms))
     if fit.exhausted or latent.shared:  # the table of swaps knows atoms of one column only
         return found
     try:
         here = at
-        if atoms.size > 2 * SETTINGS.crowd:  # any sample will do: neighbors replace each other
-            drawn = rng.choice(atoms, SETTINGS.crowd, replace=False)
-            atoms = np.union1d(at.state.active // per_atom, drawn)
-            some = latent.restrict(atoms)
-            here = expand(some, fit.hyperprior, renumbered(at.point, atoms, per_atom, K))
-        further = exchanged_often(fit, some, here, thorough=True)
+        if latent.n_atoms > 2 * SETTINGS.crowd:  # any sample will do: neighbors replace each other
+            drawn = rng.choice(part.atoms, SETTINGS.crowd, replace=False)
+            part = Part(latent, np.union1d(Part.of(latent, at.point).atoms, drawn))
+            here = expand(part.data, fit.hyperprior, part.inside(at.point))
+        further = exchanged_often(fit, part.data, here, thorough=True)
         if further is here:
             return found
-        end = _finish(fit, latent, Found(restored(further.point, atoms, per_atom, K)), tol)
+        end = _finish(fit, latent, Found(part.outside(further.point)), tol)
     except Breakdown:
         return found
     higher = end.at.state.objective > at.state.objective
@@ -207,24 +203,21 @@ def _work(
     Atoms that were in the model once stay among them: those that leave are the first to come back.
     """
     worth = seen.worth.copy()
-    per_atom = 1 if latent.shared else latent.K
     enough = max(_TRUSTED * seen.certificate.max_gain, tol)
     promised = seen.certificate.max_gain
     for _ in range(_GLANCES):
-        active = np.unique(point.active // per_atom)
-        tried.update(active.tolist())
+        tried.update(Part.of(latent, point).atoms.tolist())
         kept = np.fromiter(tried, np.intp, len(tried))
         worth[kept] = np.inf
         size = kept.size + _CANDIDATES
         size = min(size if latent.shared else max(_WORK, size), latent.n_atoms)
         atoms = np.sort(np.argpartition(-worth, size - 1)[:size])
-        few = latent.restrict(atoms)
-        here = renumbered(point, atoms, per_atom, latent.K)
+        part = Part(latent, atoms)
         # A glance may promise too much: S of atoms beside one that has left is too small.
         left = _LOOSE * min(promised, seen.certificate.max_gain)
         left = tol if left < FINE else left  # a few more steps cost less than another screen
-        at = converge(fit, few, here, left, "finish")
-        before, point = point, restored(at.point, atoms, per_atom, latent.K)
+        at = converge(fit, part.data, part.inside(point), left, "finish")
+        before, point = point, part.outside(at.point)
         if fit.exhausted or is_same(point, before):
             break
         worth = glance(latent, fit.hyperprior, at.mode, seen)

@@ -27,12 +27,11 @@ from sparsebayes.solvers.expand import (
     NOTHING,
     Expanded,
     Fit,
+    Part,
     Point,
     converge,
     expand,
     is_same,
-    renumbered,
-    restored,
 )
 from sparsebayes.solvers.structure import exchanged
 from sparsebayes.solvers.swaps import swap_table
@@ -497,7 +496,6 @@ class Following:
     ) -> None:
         self.latent, self.hyperprior, self.subsets = latent, hyperprior, subsets
         self.fit, self.resembled = Fit(latent, hyperprior, max_iter, None), resembled
-        self.per_atom = 1 if latent.shared else latent.K
 
     @property
     def count(self) -> int:
@@ -516,35 +514,36 @@ class Following:
 
     def look(self, point: Point, subset: int) -> Seen:
         """Expand around the mode of a point, over a subset of the dictionary."""
-        atoms = np.union1d(self.subsets[subset], self._atoms_of(point))
-        view, here = self._some(atoms), self._inside(point, atoms)
+        part = Part(self.latent, np.union1d(self.subsets[subset], self._of(point)))
+        here = part.inside(point)
         for _ in range(_EASINGS):
             try:
-                at = expand(view, self.hyperprior, here)
+                at = expand(part.data, self.hyperprior, here)
                 break
             except Breakdown:  # sums in another order round differently: it was at the very edge
                 here = here._replace(v=_EASIER * here.v)
         else:
-            at = expand(view, self.hyperprior, NOTHING)
-        return Seen(at, at.state, atoms, self._outside(at.point, atoms))
+            at = expand(part.data, self.hyperprior, NOTHING)
+        return Seen(at, at.state, part.atoms, part.outside(at.point))
 
     def begin(self, point: Point, near: IndexArray, tol: float) -> Point:
         """Converge on a few atoms before the first screen."""
-        pool, moved = np.union1d(self._atoms_of(point), near), None
-        if self.resembled is not None and pool.size:
+        pool, moved = Part(self.latent, np.union1d(self._of(point), near)), None
+        if self.resembled is not None and pool.atoms.size:
             with suppress(Breakdown):
-                at = expand(self._some(pool), self.hyperprior, self._inside(point, pool))
+                at = expand(pool.data, self.hyperprior, pool.inside(point))
                 moved = self._beside(at, pool, pool, tol)
         return moved or self._work(point, pool, tol) or point
 
     def onward(self, found: Screened, tol: float) -> Point | None:
         """Converge on a few atoms after a screen; None where float64 cannot."""
-        pool, moved = np.union1d(self._atoms_of(found.point), self.near(found)), None
+        atoms, moved = np.union1d(self._of(found.point), self.near(found)), None
+        competing = Part(self.latent, atoms)
         tol = max(_LOOSE * found.certificate.max_gain, 0.5 * tol)
         if found.turn <= _QUICK * len(self.subsets):
-            moved = self._beside(found.at, found.atoms, pool, tol)
+            moved = self._beside(found.at, Part(self.latent, found.atoms), competing, tol)
         if moved is None or is_same(moved, found.point):
-            return self._work(found.point, pool, tol)
+            return self._work(found.point, competing, tol)
         return moved
 
     def elsewhere(self, found: Screened) -> Point | None:
@@ -557,58 +556,48 @@ class Following:
         if self.resembled is None or not few or self.fit.exhausted:
             return None
         try:
-            trial = exchanged(self.fit, self._some(found.atoms), found.at)
+            part = Part(self.latent, found.atoms)
+            trial = exchanged(self.fit, part.data, found.at)
         except Breakdown:
             return None
-        return None if trial is None else self._outside(trial.point, found.atoms)
+        return None if trial is None else part.outside(trial.point)
 
     def near(self, found: Screened) -> IndexArray:
         """Atoms that are closest to entering."""
         chosen = closest(found.problem, found.state, found.statistics, self.latent.K)
         return found.atoms[chosen]
 
-    def _atoms_of(self, point: Point) -> IndexArray:
-        return np.unique(point.active // self.per_atom)
+    def _of(self, point: Point) -> IndexArray:
+        """Atoms of a point."""
+        return Part.of(self.latent, point).atoms
 
-    def _some(self, atoms: IndexArray) -> LatentData[Any]:
-        return self.latent if atoms.size == self.latent.n_atoms else self.latent.restrict(atoms)
-
-    def _inside(self, point: Point, atoms: IndexArray) -> Point:
-        return renumbered(point, atoms, self.per_atom, self.latent.K)
-
-    def _outside(self, point: Point, atoms: IndexArray) -> Point:
-        return restored(point, atoms, self.per_atom, self.latent.K)
-
-    def _beside(
-        self, at: Expanded, atoms: IndexArray, pool: IndexArray, tol: float
-    ) -> Point | None:
+    def _beside(self, at: Expanded, part: Part, pool: Part, tol: float) -> Point | None:
         """Converge on data that resemble all data around an expansion; None where they do not."""
         alike = None
         if self.resembled is not None:
-            alike = self.resembled(at, np.searchsorted(atoms, pool))
+            alike = self.resembled(at, np.searchsorted(part.atoms, pool.atoms))
         if alike is None:
             return None
-        start = self._inside(self._outside(at.point, atoms), pool)
+        start = pool.inside(part.outside(at.point))
         try:
-            here = self._outside(self._search(alike, start, tol).point, pool)
-            active = self._atoms_of(here)
-            few = self.latent.restrict(active)
-            end = expand(few, self.hyperprior, self._inside(here, active), alone=True)
+            here = pool.outside(self._search(alike, start, tol).point)
+            few = Part.of(self.latent, here)
+            end = expand(few.data, self.hyperprior, few.inside(here), alone=True)
         except Breakdown:
             return None
         if end.state.objective < at.state.objective - _FALL:
             return None
-        return self._outside(end.point, active)
+        return few.outside(end.point)
 
-    def _work(self, point: Point, pool: IndexArray, tol: float) -> Point | None:
+    def _work(self, point: Point, pool: Part, tol: float) -> Point | None:
         """Converge on a few atoms, looking at all data; None where float64 cannot."""
-        if not pool.size:
+        if not pool.atoms.size:
             return point
         try:
-            at = self._search(self.latent.restrict(pool), self._inside(point, pool), tol)
+            at = self._search(pool.data, pool.inside(point), tol)
         except Breakdown:
             return None
-        return self._outside(at.point, pool)
+        return pool.outside(at.point)
 
     def _search(self, few: LatentData[Any], here: Point, tol: float) -> Expanded:
         """Converge, and exchange atoms."""

@@ -20,11 +20,10 @@ from sparsebayes.solvers.expand import (
     UNIT_NOISE,
     Expanded,
     Fit,
+    Part,
     Point,
     converge,
     expand,
-    renumbered,
-    restored,
     settle,
 )
 from sparsebayes.solvers.pairs import slide_pairs
@@ -99,15 +98,13 @@ def explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Found:
 def _sought(fit: Fit, sample: IndexArray, rows: Any, down: list[Point | None]) -> Point:
     """Go on from descents, grow or both, then exchange atoms, in a sample of them."""
     whole = sample.size == fit.latent.n_atoms
-    everything = fit.latent if whole else fit.latent.restrict(sample)
-    latent = everything if rows is None else everything.take(rows)
-    per_atom = 1 if latent.shared else latent.K
+    part = Part(fit.latent, sample)
+    latent = part.data if rows is None else part.data.take(rows)
     found = []
     for point in down:
         if point is not None:
             with suppress(Breakdown):
-                here = renumbered(point, sample, per_atom, latent.K)
-                found.append(converge(fit, latent, here, _ROUGH, "descend", _LOOKS))
+                found.append(converge(fit, latent, part.inside(point), _ROUGH, "descend", _LOOKS))
     if not found or (whole and rows is None):
         found.append(converge(fit, latent, NOTHING, _ROUGH, "climb", _LOOKS))
     at = max(found, key=lambda one: one.state.objective)
@@ -115,10 +112,10 @@ def _sought(fit: Fit, sample: IndexArray, rows: Any, down: list[Point | None]) -
     often = rows is None and (whole or not _is_plain(fit))
     point = exchanged_often(fit, latent, at, _EXCHANGES if often else 1).point
     if rows is not None:  # the same atoms, with all rows
-        point = settle(fit, everything, point, _ROUGH)
+        point = settle(fit, part.data, point, _ROUGH)
         if not _is_plain(fit):  # else pairs slide among all atoms next, and others come in
-            point = converge(fit, everything, point, _ROUGH, "climb", _LOOKS).point
-    return restored(point, sample, per_atom, latent.K)
+            point = converge(fit, part.data, point, _ROUGH, "climb", _LOOKS).point
+    return part.outside(point)
 
 
 def exchanged_often(
@@ -165,8 +162,8 @@ def _descended(fit: Fit, sample: IndexArray, rows: Any, rng: np.random.RandomSta
     atoms = sample
     if atoms.size > _CROWD:
         atoms = np.sort(rng.choice(atoms, _CROWD, replace=False))
-    few = fit.latent.restrict(atoms)
-    few = few if rows is None else few.take(rows)
+    part = Part(fit.latent, atoms)
+    few = part.data if rows is None else part.data.take(rows)
     norm = expand(few, fit.hyperprior, NOTHING).quad.norm
     present = np.flatnonzero(norm)
     if not present.size:
@@ -174,7 +171,7 @@ def _descended(fit: Fit, sample: IndexArray, rows: Any, rng: np.random.RandomSta
     # Norms are weighted by the curvature, which for classes is a quarter at most.
     v = _STRENGTH * few.n_rows / (4 * present.size * norm[present] ** 2)
     try:
-        return restored(settle(fit, few, Point(present, v), _ROUGH), atoms, 1, 1)
+        return part.outside(settle(fit, few, Point(present, v), _ROUGH))
     except Breakdown:
         return None
 

@@ -18,7 +18,7 @@ from sparsebayes.engine import Screen, resolved, screen
 from sparsebayes.hyperpriors import Hyperprior, best_variance, gain
 from sparsebayes.laplace import Latent, Mode
 from sparsebayes.problem import Certificate, Problem, certify
-from sparsebayes.solvers.expand import UNIT_NOISE, Expanded, renumbered
+from sparsebayes.solvers.expand import UNIT_NOISE, Expanded, Part
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
@@ -56,8 +56,7 @@ def survey(latent: Latent, at: Expanded) -> Survey:
         Certificate and statistics of every atom.
     """
     M, K, quad, problem = latent.n_atoms, latent.K, at.quad, at.problem
-    per_atom = K // quad.group
-    active = np.unique(at.state.active // per_atom)
+    active = Part.of(latent, at.point).atoms
     diag, norm = quad.diag.reshape(M, K), quad.norm.reshape(M, K)
     columns = quad.members(at.state.active).size
     # Active atoms are in every part.
@@ -73,14 +72,14 @@ def survey(latent: Latent, at: Expanded) -> Survey:
     worth = np.empty(M)
     S = np.empty((M, K, K) if quad.group > 1 else (M, K))
     for start in range(0, M, size):
-        part = np.arange(start, min(start + size, M))
-        atoms = np.union1d(part, active)
-        some = latent.restrict(atoms).quadratic(at.mode)
-        state = replace(at.state, active=renumbered(at.point, atoms, per_atom, K).active)
+        share = np.arange(start, min(start + size, M))
+        part = Part(latent, np.union1d(share, active))
+        some = part.data.quadratic(at.mode)
+        state = replace(at.state, active=part.inside(at.point).active)
         statistics = screen(some, problem.hyperprior, state, resolved(quad, state.white))
-        own = np.searchsorted(atoms, part)
-        worth[part] = statistics.gains.reshape(atoms.size, -1).max(axis=1)[own]
-        S[part] = _sparsity(some, statistics)[own]
+        own = np.searchsorted(part.atoms, share)
+        worth[share] = statistics.gains.reshape(part.atoms.size, -1).max(axis=1)[own]
+        S[share] = _sparsity(some, statistics)[own]
     certificate = replace(certificate, max_gain=max(float(worth.max()), 0.0))
     return Survey(certificate, worth, S, diag, norm, active)
 
