@@ -41,26 +41,7 @@ class _Pair(NamedTuple):
 def slide_pairs(
     run: Run, state: State, noise: Noise, rough: float, rng: np.random.RandomState
 ) -> State:
-    """Swap pairs of atoms for others of a pool, as long as that gains.
-
-    Parameters
-    ----------
-    run : Run
-        The account, and the expansion that is held.
-    state : State
-        Where to start.
-    noise : Noise
-        The noise, which is not estimated.
-    rough : float
-        Nats to converge to.
-    rng : RandomState
-        Draws the pool.
-
-    Returns
-    -------
-    State
-        As many atoms or fewer, and an objective that is not lower.
-    """
+    """Swap pairs of atoms for others of a pool, as long as that gains; fewer may be left."""
     failures = 0
     for _ in range(_POOLS):
         if not 2 <= state.active.size <= _MOST or failures == _FAILURES or run.exhausted:

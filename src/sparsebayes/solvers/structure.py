@@ -56,20 +56,8 @@ class Found(NamedTuple):
 def explore(fit: Fit, rng: np.random.RandomState, anew: bool = False) -> Found:
     """Find the structure, in a sample of many rows and many atoms.
 
-    Parameters
-    ----------
-    fit : Fit
-        The account.
-    rng : RandomState
-        Draws samples and crowds.
-    anew : bool, default=False
-        Whether to look elsewhere: half of few atoms are drawn too, so that another optimum may be
-        found.
-
-    Returns
-    -------
-    Found
-        Nothing where all that was tried broke down: the whole dictionary may do better.
+    ``anew``: look elsewhere, in half of few atoms too. It is `NOTHING` where all that was tried
+    broke down: the whole dictionary may do better.
     """
     rows = fit.latent.draw(rng)
     sample = _some_atoms(fit, rng)
@@ -125,26 +113,7 @@ def exchanged_often(
     most: int = _EXCHANGES,
     thorough: bool = False,
 ) -> Expanded:
-    """Exchange atoms as long as that is better.
-
-    Parameters
-    ----------
-    fit : Fit
-        The account.
-    latent : LatentData
-        Data and likelihood.
-    at : Expanded
-        The expansion to begin with.
-    most : int
-        Most exchanges.
-    thorough : bool, default=False
-        As in `exchanged`.
-
-    Returns
-    -------
-    Expanded
-        Where they lead to, roughly converged; ``at`` itself where none is better.
-    """
+    """Exchange atoms as long as that is better; ``at`` itself where nothing is."""
     for _ in range(most):
         trial = exchanged(fit, latent, at, thorough)
         if trial is None:
@@ -233,21 +202,7 @@ def exchanged(
 ) -> Expanded | None:
     """Exchange atoms on one expansion; None unless that is better on its own.
 
-    Parameters
-    ----------
-    fit : Fit
-        The account.
-    latent : LatentData
-        Data and likelihood.
-    at : Expanded
-        The expansion.
-    thorough : bool, default=False
-        Whether to try all ways of exchanging atoms of a large dictionary, too.
-
-    Returns
-    -------
-    Expanded or None
-        Where the exchanges lead to, roughly converged.
+    ``thorough``: try all ways of exchanging atoms of a large dictionary, too.
     """
     if latent.shared:  # the table of swaps knows atoms of one column only
         return None
@@ -269,17 +224,7 @@ def exchanged(
 def better(fit: Fit, one: Point, other: Point) -> Point:
     """The better of two points, each with what the whole dictionary adds to it.
 
-    Parameters
-    ----------
-    fit : Fit
-        The account.
-    one, other : Point
-        What was found.
-
-    Returns
-    -------
-    Point
-        The better one; ``one`` where they cannot be compared.
+    It is ``one`` where they cannot be compared.
     """
     try:
         first, second = (

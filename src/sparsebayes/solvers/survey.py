@@ -41,20 +41,7 @@ class Survey(NamedTuple):
 
 
 def survey(latent: Latent, at: Expanded) -> Survey:
-    """Certify an expansion over the whole dictionary, part by part.
-
-    Parameters
-    ----------
-    latent : Latent
-        Data and likelihood, with all atoms.
-    at : Expanded
-        An expansion over all atoms.
-
-    Returns
-    -------
-    Survey
-        Certificate and statistics of every atom.
-    """
+    """Certify an expansion over the whole dictionary, part by part."""
     M, K, quad, problem = latent.n_atoms, latent.K, at.quad, at.problem
     active = Part.of(latent, at.point).atoms
     diag, norm = quad.diag.reshape(M, K), quad.norm.reshape(M, K)
@@ -87,22 +74,7 @@ def survey(latent: Latent, at: Expanded) -> Survey:
 def glance(latent: Latent, hyperprior: Hyperprior, mode: Mode, last: Survey) -> FloatArray:
     """About what each atom would gain at a mode, by the S of the last survey.
 
-    Parameters
-    ----------
-    latent : Latent
-        Data and likelihood, with all atoms.
-    hyperprior : Hyperprior
-        Prior of the variances.
-    mode : Mode
-        The mode, with whatever atoms.
-    last : Survey
-        A survey not long ago.
-
-    Returns
-    -------
-    ndarray of shape (M,)
-        Nats; of atoms that are active now it means nothing, and of those that were and have left
-        since the survey it is zero.
+    Of atoms that are active now it means nothing; of those that were and have left it is zero.
     """
     slope = mode.expansion.slope.T.copy()
     if latent.center:  # beside its mode, intercepts have something left to take up

@@ -58,35 +58,7 @@ def _moments(gram: Gram, white: Whitened) -> _Moments:
 
 
 def em(gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened) -> Updated:
-    """One step of EM on all variances and, if it is estimated, the noise.
-
-    Parameters
-    ----------
-    gram : Gram
-        Quadratic of the atoms in the model.
-    hyperprior : Hyperprior
-        Prior of the variances.
-    v : ndarray of shape (m,)
-        Prior variances.
-    noise : Noise
-        Noise variance and whether it is a parameter.
-    white : Whitened
-        Posterior at these parameters.
-
-    Returns
-    -------
-    Updated
-        Where the objective is no lower.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.engine import whiten
-    >>> gram = Gram(np.eye(1), np.array([[3.0]]), tt=9.5, n=10.0, spread=1.0)
-    >>> v = np.ones(1)
-    >>> em(gram, Flat(), v, Noise(1.0, False, 0.0), whiten(gram, v, 1.0)).v  # 1.5^2 + 1/2
-    array([2.75])
-    """
+    """One step of EM on all variances and, if it is estimated, the noise: none down."""
     power, dof, terms = _moments(gram, white)
     second = v * (power + (terms - dof))  # sums of mu^2 + Sigma_jj
     v_new = _best_variances(hyperprior, v, noise.var, second, np.full(v.shape, float(terms)))
@@ -113,35 +85,7 @@ def em(gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: W
 def mackay(
     gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened
 ) -> Updated:
-    """One of MacKay's fixed-point steps; the objective may fall.
-
-    Parameters
-    ----------
-    gram : Gram
-        Quadratic of the atoms in the model.
-    hyperprior : Hyperprior
-        Prior of the variances.
-    v : ndarray of shape (m,)
-        Prior variances.
-    noise : Noise
-        Noise variance and whether it is a parameter.
-    white : Whitened
-        Posterior at these parameters.
-
-    Returns
-    -------
-    Updated
-        The next ones; a fixed point is a point of no gradient.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsebayes.engine import whiten
-    >>> gram = Gram(np.eye(1), np.array([[3.0]]), tt=9.5, n=10.0, spread=1.0)
-    >>> v = np.ones(1)
-    >>> mackay(gram, Flat(), v, Noise(1.0, False, 0.0), whiten(gram, v, 1.0)).v  # 1.5^2 / (1/2)
-    array([4.5])
-    """
+    """One of MacKay's steps, at rest where there is no gradient; the objective may fall."""
     power, dof, _ = _moments(gram, white)
     v_new = _best_variances(hyperprior, v, noise.var, v * power, np.maximum(dof, _EPS))
     n_targets = gram.g.shape[1]
@@ -155,31 +99,8 @@ def noise_given_dof(
     """The noise variance that explains a misfit, with so many degrees of freedom left over.
 
     Solves misfit / noise + 2 d(log hyperprior)/d(log noise) = free for the noise (S&E eq. 36,
-    corrected): without the term of the prior it is MacKay's formula, and step 9 of T&F.
-
-    Parameters
-    ----------
-    hyperprior : Hyperprior
-        Prior of the variances.
-    v : ndarray of shape (m,)
-        Prior variances.
-    noise : Noise
-        Current noise; returned as it is where it is not estimated.
-    misfit : float
-        |t - Phi mu|^2 over all targets.
-    free : float
-        Number of targets times (N - sum of dof).
-
-    Returns
-    -------
-    float
-        Noise variance, at least its floor.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> noise_given_dof(Flat(), np.ones(2), Noise(1.0, True, 1e-9), misfit=4.0, free=8.0)
-    0.5
+    corrected): without the term of the prior it is MacKay's formula, and step 9 of T&F. ``misfit``
+    is |t - Phi mu|^2 over all targets, ``free`` the number of targets times (N - sum of dof).
     """
     if not noise.estimated:
         return noise.var
