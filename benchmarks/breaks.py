@@ -196,9 +196,8 @@ BREAKS = (
         "the search ends where it got to without competition between atoms",
         "known_optima* search*",
         (
-            "            good = descended(run, good, noise, rng)\n"
-            "            good = relaxed(run, good, noise, rng)\n",
-            "",
+            "    smooth = is_smooth(run, best)\n    patience = 1 if smooth",
+            "    return best\n    smooth = is_smooth(run, best)\n    patience = 1 if smooth",
         ),
     ),
     breaking(
