@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from benchmarks._harness import SHARED, Report, Run, argument_parser, environment, rms
 from benchmarks.optimum import FIXED_ONLY, ORACLES, cases
@@ -374,6 +375,7 @@ def targets_and_weights() -> Iterator[Fit]:
 
 
 def in_parts(model: Any, parts: Sequence[tuple[Array, Array]]) -> Any:
+    model = clone(model)  # a fit that is repeated begins anew
     for X, y in parts:
         model.partial_fit(X, y)
     return model

@@ -72,7 +72,8 @@ class Settings(NamedTuple):
     crowd: int = 384  # atoms of a crowd, and of the sample that a large dictionary's model grows in
     probe: int = 100  # of which tell what variance and noise would suit them
     broad: float = 3.0  # ratio of that variance to the noise, per row: weights almost cancel
-    dense: int = 400  # atoms up to which the whole Gram matrix is made, and all seeds are tried
+    tiny: int = 150  # atoms up to which all seeds are tried
+    dense: int = 400  # atoms up to which the whole Gram matrix is made, and all seeds go on
     held: float = 0.06  # of the targets' power: the least noise at which a model grows
     schedule: tuple[Competition, ...] = (
         Competition(1.0, 1.0, 5),
@@ -152,7 +153,8 @@ def _free(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
         with suppress(Breakdown):  # of broad kernels, whose weights float64 cannot hold
             found.append(_crowd(run, noise, rng))
     given_low = not noise.estimated and noise.var < SETTINGS.held * problem.power
-    if not found or few or given_low or not is_smooth(run, found[0]):
+    tiny = problem.quad.size <= SETTINGS.tiny
+    if not found or tiny or given_low or not is_smooth(run, found[0]):
         with suppress(Breakdown):
             found.append(_grown(run, noise, rng))
     if not found:
