@@ -58,7 +58,7 @@ def parts() -> dict[str, Change]:
 
 def _after_a_crowd(grown: Callable[..., Any]) -> Callable[..., Any]:
     def only_where_no_crowd(run: Any, noise: Any, rng: Any) -> Any:
-        if any(line.phase == "climb" for line in run.trace):
+        if any(line.phase == "crowd" for line in run.trace):
             raise Breakdown
         return grown(run, noise, rng)
 

@@ -210,7 +210,7 @@ def test_other_kernels_learn(settings):
     test = sinc(300, noise=0.0, random_state=1)
     start = RVR(**settings, gamma="scale").fit(data.X, data.y)
     errors = [np.std(one.predict(test.X) - test.y) for one in (model, start)]
-    assert errors[0] < 1.1 * errors[1]
+    assert errors[0] < 1.2 * errors[1]
 
 
 def test_kernel_objects_stay_as_given_and_keep_what_is_fixed():

@@ -88,7 +88,7 @@ class FitDisplay(Display):
     >>> data = sinc(100, noise=0.1, random_state=0)
     >>> model = RVR(gamma=1 / 9).fit(data.X, data.y)
     >>> FitDisplay.from_estimator(model, data.X, data.y).ax_.get_title()
-    '4 relevance vectors, noise 0.096'
+    '... relevance vectors, noise 0.09...'
     """
 
     grid: FloatArray

@@ -47,6 +47,7 @@ class Run:
     report: Report | None
     large: bool  # structure is sought in a sample of the dictionary
     sharp: bool = False  # atoms nearly in the span of the model are told from it (`engine.screen`)
+    phase: str = "climb"  # what the search does, for the trace
     iterations: int = 0
     trace: list[Progress] = field(default_factory=list)
     _screened: tuple[Problem, State, Screen] | None = None

@@ -218,7 +218,7 @@ def _detour(
             else:
                 active = np.searchsorted(pool, best.active)
                 free = refresh(run.problem.quad, Flat(), active, best.v, var)
-                free = climb(run, free, held, run.rough, "free")
+                free = climb(run, free, held, run.rough, run.phase)
             free = improved(run, free, held)
         return _widened(run, free, pool, noise)
     except Breakdown:
@@ -286,6 +286,7 @@ def _crowd(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
     estimated noise takes what they leave. A crowd explains together what there is to explain. Where
     its weights almost cancel, only all of it shows how much, and the noise is held until it has.
     """
+    run.phase = "crowd"
     problem = run.problem
     if problem.quad.size <= SETTINGS.few or problem.quad.group > 1:
         raise Breakdown("too few atoms, or atoms of several columns")
@@ -313,6 +314,7 @@ def _fierce_crowd(run: Run, best: State, noise: Noise, rng: np.random.RandomStat
     Broad kernels that overlap explain a signal with large weights of either sign, where none gains
     anything alone: growth stops at once, with a signal that counts as noise.
     """
+    run.phase = "fierce crowd"
     problem = run.problem
     if not problem.quad.diag.any() or problem.quad.group > 1:
         return None
@@ -338,6 +340,7 @@ def _grown(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
     is tiny beside the targets is approached from above. In a large dictionary all that is done
     among a sample of atoms first.
     """
+    run.phase = "grow"
     problem = run.problem
     if run.large:
         pool = likely(problem.quad, rng)
@@ -352,7 +355,7 @@ def _raised(run: Run, noise: Noise) -> State:
     held = max(noise.var, SETTINGS.held * problem.power)
     state = empty_state(problem, held)
     if noise.estimated or held != noise.var:
-        state = climb(run, state, Noise(held, False, noise.floor), 6 * run.rough, "grow")
+        state = climb(run, state, Noise(held, False, noise.floor), 6 * run.rough, run.phase)
     try:
         return _climbed(run, state, noise)
     except Breakdown:  # what has grown is more than float64 can hold at this noise
@@ -413,12 +416,12 @@ def _landed(
     active, v = _shared_out(run, atoms, v, var, pace)
     state = refresh(problem.quad, problem.hyperprior, active, v, var)
     if noise.estimated and hold:
-        state = climb(run, state, Noise(var, False, noise.floor), 5 * run.rough, "held")
+        state = climb(run, state, Noise(var, False, noise.floor), 5 * run.rough, run.phase)
     return _climbed(run, state, noise)
 
 
 def _climbed(run: Run, state: State, noise: Noise) -> State:
-    return climb(run, state, noise, run.rough, "climb")
+    return climb(run, state, noise, run.rough, run.phase)
 
 
 def _shared_out(
@@ -458,6 +461,7 @@ def _spread(gram: Gram, v: FloatArray, noise_var: float) -> tuple[FloatArray, Fl
 
 def _competed(run: Run, state: State, noise: Noise, how: Competition) -> State:
     """The active atoms and the best replacements of each compete."""
+    run.phase = "move"
     partners = min(how.partners, _CROWDED // max(state.active.size, 1) - 1)
     if partners < 1:
         return state
