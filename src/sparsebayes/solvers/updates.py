@@ -58,7 +58,7 @@ def _moments(gram: Gram, white: Whitened) -> _Moments:
 
 
 def em(gram: Gram, hyperprior: Hyperprior, v: FloatArray, noise: Noise, white: Whitened) -> Updated:
-    """One step of EM on all variances and, if it is estimated, the noise: none down."""
+    """One step of EM on all variances and, if it is estimated, the noise; it climbs."""
     power, dof, terms = _moments(gram, white)
     second = v * (power + (terms - dof))  # sums of mu^2 + Sigma_jj
     v_new = _best_variances(hyperprior, v, noise.var, second, np.full(v.shape, float(terms)))
