@@ -296,6 +296,17 @@ def test_no_targets_leave_an_empty_model(prior, each):
 
 
 @by_prior
+@pytest.mark.parametrize("noise", [1e-30, 1e-20, 1e20])
+def test_a_noise_out_of_all_proportion_is_borne(prior, noise):
+    """Nats by the quintillion: a few more or less are no number beside them."""
+    case = random_case(14, n=30, m=20)
+    solution = solve(Problem(case.quad(), prior, noise), n_restarts=1)
+    assert np.isfinite(solution.state.objective)
+    assert solution.state.noise_var == noise
+    assert solution.state.active.size == (20 if noise < 1 else 0)
+
+
+@by_prior
 @pytest.mark.parametrize("each", [solve, sequential.solve], ids=["search", "sequential"])
 def test_an_empty_model_has_the_variance_of_the_targets_for_noise(prior, each):
     case = random_case(12, n=15, m=4)
@@ -476,6 +487,19 @@ def test_smooth_models_settle_among_their_neighbors(monkeypatch):
     ended = search.improved(run, state, noise)
     assert max(sizes) < 200
     assert ended.objective > state.objective + 0.5
+
+
+def test_no_neighbors_are_gathered_that_could_not_compete(monkeypatch):
+    """Their Gram matrix is what costs most where models are large."""
+    run, noise, state = started(kernel_problem(200, 1.5, seed=5, noise_var=0.01))
+    assert search.is_smooth(run, state)
+    monkeypatch.setattr(search, "_CROWDED", state.active.size)
+
+    def gathered(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(search, "_among", gathered)
+    assert search.improved(run, state, noise) is state
 
 
 # Seeds

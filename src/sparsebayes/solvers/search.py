@@ -169,7 +169,7 @@ def _free(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
         one
         for one in found
         if _fullness(problem, one) == _fullness(problem, best)
-        and one.objective > best.objective - SETTINGS.close
+        and best.objective - one.objective < SETTINGS.close
     ]
     return _best(problem, [improved(run, one, noise) for one in (near if few else [best])])
 
@@ -234,7 +234,7 @@ def improved(run: Run, best: State, noise: Noise) -> State:
     worth = SETTINGS.worth
     failures = 0
     for turn in range(SETTINGS.rounds):
-        if failures >= patience or _is_short(run):
+        if failures >= patience or _is_short(run) or 2 * best.active.size > _CROWDED:
             break
         failures += 1
         how = SETTINGS.schedule[turn % len(SETTINGS.schedule)]
