@@ -18,6 +18,8 @@ __all__ = ["Certificate", "Problem", "Progress", "Solution", "Status", "certify"
 
 _NOISE_FLOOR = 1e-9
 _COLLAPSE = 0.8
+SAFELY = 10.0
+"""Of the rounding of one factorization: gains and slopes come of several steps after it."""
 _ALLOWED = 0.3  # nats, or slope, that rounding excuses: where it is worse nothing is certain
 
 
@@ -153,8 +155,8 @@ class Certificate:
     max_curvature : float
         Largest eigenvalue of the Hessian in these parameters; above zero it is a saddle.
     rounding : float
-        Error of these figures, and of the evidence, in float64: large where atoms are nearly
-        collinear or the noise is tiny beside the targets, and only squares of them are known.
+        Most by which float64 may have moved these figures and the evidence: large where atoms are
+        nearly collinear or the noise is tiny beside the targets, and only squares of them are known.
     kernel_gradient : float
         Largest derivative of the objective in the logarithm of a kernel's parameter that was
         learned and that no bound holds; zero where none was.
@@ -176,7 +178,7 @@ class Certificate:
 
     def holds(self, tol: float) -> bool:
         """Whether this is a maximum up to ``tol`` nats, as far as float64 and the draw can tell."""
-        error = min(10 * self.rounding, _ALLOWED)
+        error = min(self.rounding, _ALLOWED)
         return (
             self.max_gain <= tol + error
             and self.gradient_norm <= tol**0.5 + error
@@ -304,7 +306,7 @@ def certify(problem: Problem, state: State, noise: Noise) -> tuple[Certificate, 
         slope = max(downhill, 0.0) if is_floored(noise) else abs(downhill)
     held = held_slope(gram, problem.hyperprior, state.v, noise, state.white)
     max_gain = max(float(statistics.gains.max(initial=0.0)), 0.0)
-    rounding = state.white.rounding
+    rounding = SAFELY * state.white.rounding
     return Certificate(max_gain, slope, bend, rounding, noise_gradient=-held), statistics
 
 

@@ -23,7 +23,7 @@ from sparsebayes.core.quadratic import OrthonormalQuadratic
 from sparsebayes.diagonal import Arrow, DiagonalState
 from sparsebayes.engine import log_hyperprior
 from sparsebayes.hyperpriors import Flat, Hyperprior, LogDerivatives, Smoothness, gain
-from sparsebayes.problem import Certificate, Problem, Progress, Report, Solution, Status
+from sparsebayes.problem import SAFELY, Certificate, Problem, Progress, Report, Solution, Status
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.noise_profile import Profile, best_noise
 
@@ -235,7 +235,7 @@ def _certify(
     bend = arrow.curvature if state.active.size else -np.inf
     explained = float(own @ (1.0 - left))
     rounding = _EPS * (state.active.size + (explained + problem.quad.tt) / state.noise_var)
-    return Certificate(max_gain, arrow.gradient_norm, bend, rounding)
+    return Certificate(max_gain, arrow.gradient_norm, bend, SAFELY * rounding)
 
 
 def _gains(
