@@ -156,7 +156,7 @@ class Certificate:
         Largest eigenvalue of the Hessian in these parameters; above zero it is a saddle.
     rounding : float
         Most by which float64 may have moved these figures and the evidence: large where atoms are
-        nearly collinear or the noise is tiny beside the targets, and only squares of them are known.
+        nearly collinear or the noise is tiny beside the targets, and only their squares are known.
     kernel_gradient : float
         Largest derivative of the objective in the logarithm of a kernel's parameter that was
         learned and that no bound holds; zero where none was.
