@@ -1,12 +1,14 @@
 """The default solver: certified, monotone, repeatable, and out of saddles."""
 
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 from random_problems import PRIORS, Case, cases, examples, priors, random_case, seeds
 from sparsebayes import RVR
@@ -530,7 +532,7 @@ def test_any_problem_can_begin(seed):
     assert state.objective == pytest.approx(again.objective, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", ["_crowd", "_grown", "_fierce_crowd"])
+@pytest.mark.parametrize("seed", ["_crowd", "_raised", "_fierce_crowd"])
 def test_a_seed_that_breaks_down_costs_nothing_else(monkeypatch, seed):
     problem = replace(kernel_problem(100, 2.5, seed=2), noise_var=None)
     whole = solve(problem)
@@ -590,6 +592,19 @@ def test_a_crowd_that_float64_cannot_hold_starts_with_smaller_variances(seed):
     model = RVR(gamma=0.003, noise_variance=0.01).fit(data.X, data.y)
     assert len(model.relevance_) > 3
     assert model.log_marginal_likelihood_ > -1000  # the first kernel alone has -12 000
+
+
+@pytest.mark.parametrize("gamma", [0.003, 0.1])
+@pytest.mark.parametrize("prior", ["aic", "ric"])
+def test_growth_that_float64_cannot_hold_is_not_the_end_of_a_search(gamma, prior):
+    """A noise far below what broad kernels leave: what a sample holds, the whole may not."""
+    data = sinc(1000, noise=0.1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = RVR(gamma=gamma, prior=prior, noise_variance=1e-10).fit(data.X, data.y)
+    assert len(model.relevance_) > 5
+    misfit = np.mean((model.predict(data.X) - data.y) ** 2)
+    assert misfit < 0.2 * np.var(data.y)
 
 
 # Priors with a price

@@ -155,10 +155,7 @@ def _free(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
     given_low = not noise.estimated and noise.var < SETTINGS.held * problem.power
     tiny = problem.quad.size <= SETTINGS.tiny
     if not found or tiny or given_low or not is_smooth(run, found[0]):
-        with suppress(Breakdown):
-            found.append(_grown(run, noise, rng))
-    if not found:
-        return _climbed(run, empty_state(problem, noise.var), noise)
+        found.append(_grown(run, noise, rng))
     best = _best(problem, found)
     if best.active.size <= SETTINGS.few and not _is_short(run):
         with suppress(Breakdown):
@@ -342,24 +339,23 @@ def _grown(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
     """
     run.phase = "grow"
     problem = run.problem
-    if run.large:
+    try:
+        if not run.large:
+            return _raised(run, noise)
         pool = likely(problem.quad, rng)
         with _among(run, pool):
             state = _raised(run, noise)
         return _widened(run, state, pool, noise)
-    return _raised(run, noise)
+    except Breakdown:  # what has grown is more than float64 can hold at this noise
+        return _climbed(run, empty_state(problem, noise.var), noise)
 
 
 def _raised(run: Run, noise: Noise) -> State:
-    problem = run.problem
-    held = max(noise.var, SETTINGS.held * problem.power)
-    state = empty_state(problem, held)
+    held = max(noise.var, SETTINGS.held * run.problem.power)
+    state = empty_state(run.problem, held)
     if noise.estimated or held != noise.var:
         state = climb(run, state, Noise(held, False, noise.floor), 6 * run.rough, run.phase)
-    try:
-        return _climbed(run, state, noise)
-    except Breakdown:  # what has grown is more than float64 can hold at this noise
-        return _climbed(run, empty_state(problem, noise.var), noise)
+    return _climbed(run, state, noise)
 
 
 def likely(quad: Quadratic, rng: np.random.RandomState) -> IndexArray:
