@@ -199,6 +199,15 @@ def test_weights_equal_repetition(prior):
     assert one.state.objective == pytest.approx(other.state.objective, abs=1e-7)
 
 
+def test_restarts_hold_no_noise_below_its_floor():
+    """Without a signal the floor is that of rounding, and where a search begins."""
+    case = random_case(0, n=30, m=20)
+    silent = replace(case, t=np.zeros((30, 1)))
+    problem = Problem(silent.quad(), Flat())
+    solution = solve(problem, n_restarts=8)
+    assert min(line.noise_var for line in solution.trace) >= problem.noise().floor * (1 - 1e-12)
+
+
 def test_random_restarts_are_repeatable_and_never_worse():
     case = random_case(6, n=20, m=60, noise=0.3)
 

@@ -87,7 +87,7 @@ class Settings(NamedTuple):
     fierce: Pace = Pace(15, 1e-6)
     rounds: int = 12  # most moves
     margin: float = 0.02  # nats by which the better of two optima must be better
-    worth: float = 2.0  # nats that a move of a smooth model must gain for another one
+    worth: float = 2.0  # nats that a move must gain not to count as one that failed
     spent: float = 0.5  # degrees of freedom per row from which a model is on its way to collapse
     close: float = 20.0  # nats by which a seed may be behind the best and still go on
     pool: int = 200  # atoms closest to entering among which a large dictionary is finished first
@@ -116,9 +116,10 @@ def solve(
 ) -> Solution:
     """Maximize the objective over all atoms, their variances and the noise.
 
-    The certificate leaves at most ``tol`` nats on the table; ``max_iter`` counts Newton steps.
-    ``start`` (active, v, noise_var) is where a warm start goes on from, ``n_restarts`` are further
-    searches of which the best is kept, and ``report`` hears of every screen.
+    Atoms have one column each. The certificate leaves at most ``tol`` nats on the table;
+    ``max_iter`` counts Newton steps. ``start`` (active, v, noise_var) is where a warm start goes on
+    from, ``n_restarts`` are further searches of which the best is kept, and ``report`` hears of
+    every screen.
     """
     refuse_if_never_out(problem.hyperprior, "the default solver")
     if problem.quad.size <= SETTINGS.dense:
@@ -137,7 +138,6 @@ def solve(
         return finish(run, best, noise, tol)
     except Breakdown:
         certificate, _ = certify(problem, best, noise)
-        run.problem = problem
         return solution(run, best, noise, Status.BREAKDOWN, certificate)
 
 
@@ -224,11 +224,8 @@ def _detour(
 
 def improved(run: Run, best: State, noise: Noise) -> State:
     """Move as long as it helps: mildly among neighbors, or through the schedule."""
-    if run.problem.quad.group > 1:  # the table of swaps knows atoms of one column only
-        return best
     smooth = is_smooth(run, best)
     patience = 1 if smooth or run.large else len(SETTINGS.schedule)
-    worth = SETTINGS.worth
     failures = 0
     for turn in range(SETTINGS.rounds):
         if failures >= patience or _is_short(run) or 2 * best.active.size > _CROWDED:
@@ -240,7 +237,7 @@ def improved(run: Run, best: State, noise: Noise) -> State:
         except Breakdown:  # raised variances can leave float64's range
             continue
         if is_better(run.problem, trial, best):
-            failures = 0 if trial.objective > best.objective + worth else failures
+            failures = 0 if trial.objective > best.objective + SETTINGS.worth else failures
             best = trial
     return best
 
@@ -252,7 +249,7 @@ def _is_short(run: Run) -> bool:
 
 def is_smooth(run: Run, state: State) -> bool:
     """Whether most active atoms, of many, have a neighbor that would do almost as well."""
-    if state.active.size < SETTINGS.few or run.problem.quad.group > 1:
+    if state.active.size < SETTINGS.few:
         return False
     swaps = best_swaps(run.problem, state, run.swap_table(state))
     return float(np.median(swaps.loss)) < SETTINGS.smooth
@@ -285,8 +282,8 @@ def _crowd(run: Run, noise: Noise, rng: np.random.RandomState) -> State:
     """
     run.phase = "crowd"
     problem = run.problem
-    if problem.quad.size <= SETTINGS.few or problem.quad.group > 1:
-        raise Breakdown("too few atoms, or atoms of several columns")
+    if problem.quad.size <= SETTINGS.few:
+        raise Breakdown("too few atoms")
     atoms = drawn(problem.quad, SETTINGS.crowd, rng)
     if not atoms.size:
         raise Breakdown("no atom but void ones")
@@ -313,7 +310,7 @@ def _fierce_crowd(run: Run, best: State, noise: Noise, rng: np.random.RandomStat
     """
     run.phase = "fierce crowd"
     problem = run.problem
-    if not problem.quad.diag.any() or problem.quad.group > 1:
+    if not problem.quad.diag.any():
         return None
     atoms = np.sort(drawn(problem.quad, SETTINGS.probe, rng))
     gram = problem.quad.gram(atoms)
@@ -549,7 +546,7 @@ def _restarted(
         with suppress(Breakdown):  # that of a trial costs nothing else
             if turn % 2:
                 held = noise.var * (4.0 ** rng.uniform(-1, 1) if noise.estimated else 1.0)
-                trial = _searched(run, noise._replace(var=held), rng)
+                trial = _searched(run, noise._replace(var=max(held, noise.floor)), rng)
             else:
                 raised, cut = 10.0 ** rng.uniform(0, 5), 2.0 ** -float(rng.randint(0, 3))
                 how = Competition(raised, cut, int(rng.randint(2, 7)))
