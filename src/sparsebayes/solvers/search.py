@@ -494,7 +494,7 @@ def _settled(run: Run, state: State, noise: Noise) -> State:
     def search(near: State) -> State:
         return _competed(run, near, noise, SETTINGS.schedule[0])
 
-    return _widened(run, _within(run, state, pool, search), None, noise)
+    return _climbed(run, _within(run, state, pool, search), noise)
 
 
 # Parts of a dictionary
@@ -523,12 +523,9 @@ def _within(run: Run, state: State, pool: IndexArray, search: Callable[[State], 
     return replace(near, active=pool[near.active])
 
 
-def _widened(run: Run, state: State, pool: IndexArray | None, noise: Noise) -> State:
+def _widened(run: Run, state: State, pool: IndexArray, noise: Noise) -> State:
     """Converge in the whole dictionary what was found among some atoms."""
-    problem = run.problem
-    active = state.active if pool is None else pool[state.active]
-    var = state.noise_var
-    return _climbed(run, refresh(problem.quad, problem.hyperprior, active, state.v, var), noise)
+    return _climbed(run, replace(state, active=pool[state.active]), noise)
 
 
 # Restarts and the finish
