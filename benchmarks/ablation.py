@@ -13,8 +13,9 @@ import sys
 import tempfile
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def parts() -> dict[str, Change]:
     """Every part of the search, and what stands in its place where it is off."""
     return {
         "no crowd": {(search, "_crowd"): _breaks},
-        "no growth beside it": {(search, "_grown"): _after_a_crowd(search._grown)},
+        "no growth beside it": _no_growth_beside_a_crowd(),
         "no fierce crowd": {(search, "_fierce_crowd"): lambda *_: None},
         "no moves": {(search, "improved"): lambda run, state, noise: state},
         "no mild moves": {(search, "SETTINGS"): _with(schedule=search.SETTINGS.schedule[1:])},
@@ -56,13 +57,21 @@ def parts() -> dict[str, Change]:
     }
 
 
-def _after_a_crowd(grown: Callable[..., Any]) -> Callable[..., Any]:
+def _no_growth_beside_a_crowd() -> Change:
+    crowd, grown = search._crowd, search._grown
+    last: list[Any] = [None, None]  # a fit, and what its crowd led to
+
+    def kept(run: Any, noise: Any, rng: Any) -> Any:
+        last[:] = [None, None]
+        last[:] = [run, crowd(run, noise, rng)]
+        return last[1]
+
     def only_where_no_crowd(run: Any, noise: Any, rng: Any) -> Any:
-        if any(line.phase == "crowd" for line in run.trace):
-            raise Breakdown
+        if last[0] is run:  # the same once more, so low that no search goes on from it
+            return replace(last[1], objective=-np.inf)
         return grown(run, noise, rng)
 
-    return only_where_no_crowd
+    return {(search, "_crowd"): kept, (search, "_grown"): only_where_no_crowd}
 
 
 def _with(**changed: Any) -> search.Settings:
