@@ -16,6 +16,7 @@ from pairwise import in_turn, pairwise
 from sparsebayes import RVC, SparseBayesClassifier, SparseBayesRegressor
 from sparsebayes.dictionaries import Kernel, Linear
 from sparsebayes.hyperpriors import Flat
+from sparsebayes.problem import Status
 from test_bad_input import WRONG as WRONG_OF_REGRESSORS
 
 DEGENERATE = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -435,7 +436,9 @@ def test_any_counts(problem, scale):
             raise
         return
     mean, std = model.predict(X, return_std=True)
-    assert ((mean >= 0) & (mean < np.inf)).all()
+    # Columns of 1e11 that almost cancel can leave a rate nothing but rounding: such a fit says so.
+    broken = model.solution_.status is Status.BREAKDOWN
+    assert ((mean >= 0) & (broken | (mean < np.inf))).all()
     # The spread may be infinite: where there are no counts at all, the log rate has no lower end.
     assert (std >= 0).all()
     assert np.isfinite(model.log_marginal_likelihood_)
