@@ -51,7 +51,6 @@ def parts() -> dict[str, Change]:
         "none among neighbors": {(search, "is_smooth"): lambda run, state: False},
         "no detours": {(search, "_detour"): lambda *_: None},
         "no pool at the end": {(search, "_nearby"): lambda run, state, noise, tol: state},
-        "no swaps at the end": {(search, "creep"): lambda run, state, noise, tol: state},
         "no strides at the end": {(search, "stride"): lambda run, before, state, *_: state},
         "no last steps by the gradient": {(search, "polished"): lambda p, state, *_: state},
     }

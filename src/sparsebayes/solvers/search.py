@@ -39,10 +39,10 @@ from sparsebayes.problem import (
     empty_state,
 )
 from sparsebayes.solvers.climb import Run, climb, resume_noise
-from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.draws import drawn
 from sparsebayes.solvers.newton import Noise
 from sparsebayes.solvers.polish import polished
+from sparsebayes.solvers.stride import stride
 from sparsebayes.solvers.swaps import best_swaps
 
 FloatArray = NDArray[np.float64]
@@ -560,7 +560,6 @@ def finish(run: Run, state: State, noise: Noise, tol: float) -> Solution:
     while True:
         if problem.quad.size > 4 * SETTINGS.crowd:
             state = _nearby(run, state, noise, tol)
-        state = creep(run, state, noise, tol)
         state = climb(run, state, noise, tol, "finish", stride)
         state = run.newton(state.active, state.v, resume_noise(noise, state), 1e-11, escape=True)
         state = refresh(problem.quad, problem.hyperprior, state.active, state.v, state.noise_var)

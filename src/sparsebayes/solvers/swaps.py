@@ -9,12 +9,11 @@ from numpy.typing import NDArray
 from sparsebayes.engine import Screen, State, inverse_factor, without_self
 from sparsebayes.hyperpriors import gain
 from sparsebayes.problem import Problem
-from sparsebayes.solvers.newton import uncoupled
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
-__all__ = ["SwapTable", "Swaps", "best_swaps", "swap_table", "swapped"]
+__all__ = ["SwapTable", "Swaps", "best_swaps", "swap_table"]
 
 
 class SwapTable(NamedTuple):
@@ -101,19 +100,3 @@ def best_swaps(problem: Problem, state: State, table: SwapTable) -> Swaps:
     own_s, own_q2 = without_self(state.v, state.white)
     worth = gain(hyperprior, own_s, own_q2, state.v, noise_var, n_targets)
     return Swaps(worth - gain(hyperprior, s, q2, v, noise_var, n_targets), partner, v)
-
-
-def swapped(
-    state: State, swaps: Swaps, margin: float, coupling: float
-) -> tuple[IndexArray, FloatArray, int]:
-    """Atoms and variances after the swaps that gain more than ``margin``, and how many there are.
-
-    Of atoms coupled more than ``coupling`` by the posterior, or with the same partner, one moves.
-    """
-    gaining = np.where((swaps.loss < -margin) & (swaps.v > 0), swaps.loss, np.inf)
-    movers = uncoupled(state.white.W, gaining, coupling)
-    _, first = np.unique(swaps.partner[movers], return_index=True)
-    chosen = np.array(movers, dtype=np.intp)[first]
-    active, v = state.active.copy(), state.v.copy()
-    active[chosen], v[chosen] = swaps.partner[chosen], swaps.v[chosen]
-    return active, v, chosen.size

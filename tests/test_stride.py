@@ -1,4 +1,4 @@
-"""Atoms of a fine dictionary that swap with neighbors, and go on the way they went."""
+"""Atoms of a fine dictionary go on the way they went."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from sparsebayes.dictionaries import Kernel
 from sparsebayes.hyperpriors import Flat
 from sparsebayes.problem import Problem
 from sparsebayes.solvers.climb import Run
-from sparsebayes.solvers.creep import creep, stride
 from sparsebayes.solvers.newton import Noise
+from sparsebayes.solvers.stride import stride
 
 X = np.linspace(-10, 10, 801)[:, None]
 NOISE = Noise(0.01, False, 1e-12)
@@ -43,10 +43,3 @@ def test_stride_goes_nowhere_from_the_wrong_side():
     run = two_bumps()
     before, state = at(run, 310, 590), at(run, 290, 610)
     assert stride(run, before, state, NOISE, 1e-6).objective >= state.objective
-
-
-def test_creep_swaps_until_nothing_gains():
-    run = two_bumps()
-    crept = creep(run, at(run, 280, 625), NOISE, 1e-6)
-    assert crept.active.size == 2
-    assert np.all(np.abs(crept.active - np.array([300, 600])) <= 8)
