@@ -40,7 +40,7 @@ distributed = pytest.importorskip("distributed")
 # for what hangs: seconds after which the cluster is closed under a test.
 LIMIT = 900
 PATIENT = {
-    "distributed.comm.timeouts.connect": f"{LIMIT}s",
+    "distributed.comm.timeouts.connect": "40s",  # so long a killed worker's address is tried again
     "distributed.comm.timeouts.tcp": f"{LIMIT}s",
     "distributed.scheduler.worker-ttl": f"{LIMIT}s",
 }
