@@ -89,6 +89,8 @@ def numbers() -> dict[str, Change]:
 
 def _scaled(name: str, value: Any, factor: float) -> Iterator[tuple[str, Any]]:
     """A number times a factor; of several in a tuple each in turn."""
+    if isinstance(value, bool):
+        return
     if isinstance(value, tuple):
         fields = getattr(value, "_fields", [str(i + 1) for i in range(len(value))])
         for i, part in enumerate(value):

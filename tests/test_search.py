@@ -513,6 +513,35 @@ def test_no_neighbors_are_gathered_that_could_not_compete(monkeypatch):
     assert search.improved(run, state, noise) is state
 
 
+@pytest.mark.parametrize("pace", [SETTINGS.mild, SETTINGS.fierce], ids=["MacKay", "EM"])
+def test_atoms_share_out_what_they_explain_in_steps_of_2001(pace):
+    """Against Sigma and mu from their definitions."""
+    problem = kernel_problem(60, 2.5, seed=1, noise_var=0.01)
+    run = Run(problem, 1000, None, large=False)
+    atoms, v, var = np.arange(0, 60, 3), np.full(20, 0.05), 0.01
+    found, after = search._shared_out(run, atoms, v, var, pace._replace(steps=1))
+    G, g = problem.quad.gram(atoms).G, problem.quad.gram(atoms).g
+    Sigma = np.linalg.inv(np.diag(1 / v) + G / var)
+    mu = (Sigma @ g / var).ravel()
+    spread = Sigma.diagonal()
+    expected = mu**2 + spread  # Tipping 2001, section 3 and eq. 16
+    if pace == SETTINGS.mild:
+        expected = np.minimum(mu**2 / (1 - spread / v), 10 * v)  # ten times at most
+    stay = expected > pace.gone * var
+    np.testing.assert_array_equal(found, atoms[stay])
+    np.testing.assert_allclose(after, expected[stay], rtol=1e-7)
+
+
+def test_rough_steps_forget_how_sums_were_rounded():
+    run, noise, state = started(kernel_problem(120, 2.5, seed=1))
+    shaken = state.v * (1 + 1e-9 * np.random.default_rng(0).normal(size=state.v.size))
+    one, other = (run.newton(state.active, v, noise, tol=0.05) for v in (state.v, shaken))
+    np.testing.assert_array_equal(one.active, other.active)
+    np.testing.assert_array_equal(one.v, other.v)
+    fine = run.newton(state.active, shaken, noise, tol=1e-3)
+    assert fine.objective >= one.objective - 0.05
+
+
 # Seeds
 
 

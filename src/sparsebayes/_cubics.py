@@ -66,7 +66,7 @@ def bracketed_root(
 
 
 def _root(b3: float, b2: float, b1: float, b0: float, low: float, high: float) -> float:
-    """The same of one cubic: for a few, numbers are faster than arrays."""
+    """The positive root of one cubic: for a few, numbers are faster than arrays."""
     a = low
     for _ in range(_ROOT_STEPS):
         value = ((b3 * a + b2) * a + b1) * a + b0

@@ -407,7 +407,7 @@ class InnerProducts(Protocol):
         ...
 
     def root(self, some: IndexArray, unit: FloatArray) -> "Root | Later | None":
-        """The same of some columns: as a matrix, or to be made when it is asked for."""
+        """What some columns are the squares of; it may be made when it is asked for."""
         ...
 
 

@@ -269,7 +269,7 @@ class StoredLatent:
             a = atoms[start : start + step]
             weighted = (self._shifted(a)[:, None, :] * pairs).reshape(-1, n)
             products = self.design.correlate(weighted)
-            # As in `_by_column`: a large mean would magnify rounding.
+            # Centered before the product: a large mean would magnify rounding.
             products -= np.outer(weighted.sum(axis=1), self.mean)
             products = products.reshape(a.size, one.size, M)
             part = rows[start : start + step]

@@ -100,7 +100,7 @@ class InCoordinates:
         return self._root
 
     def root(self, some: IndexArray, unit: FloatArray) -> Later | None:
-        """The same of some columns, where squares of them lose digits."""
+        """What some columns are the squares of, where the squares lose digits."""
         if self._make is None:
             return None
 
@@ -169,7 +169,7 @@ class Rooted:
         return _Turned(self, unit)
 
     def root(self, some: IndexArray, unit: FloatArray) -> Root:
-        """The same of some columns."""
+        """What some columns are the squares of."""
         return Root(self.roots(some, unit), self.t)
 
 

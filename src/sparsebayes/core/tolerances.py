@@ -19,8 +19,8 @@ class Tolerances(NamedTuple):
     # What S resolves, of diag(H), where columns are known
     summed: float = 1e-11  # relative error of columns that are sums of others, and
     rooted: float = 1e-10  # what S resolves of them, as `COLLINEAR` of squares
-    # The same of columns known to the last bit: S is the square of what is left of a column, of an
-    # error of about eps, so that three digits of it are known where S is this small.
+    # Of columns known to the last bit S is the square of what is left of a column, with an error of
+    # about eps, so that three digits of it are known where S is this small.
     told: float = 1e-24
 
     # When a root is worth its cost

@@ -47,7 +47,7 @@ class Correction:
         return cls(w.ravel(), place.c, more, E)
 
     def restrict(self, atoms: IndexArray) -> "Correction":
-        """The same for some of the atoms."""
+        """The correction of sums over some of the atoms."""
         return replace(self, E=self.E[:, atoms])
 
     def applied(

@@ -203,7 +203,7 @@ class RowLatent:
         return self.atoms.size
 
     def restrict(self, atoms: IndexArray) -> "RowLatent":
-        """The same rows with some of the atoms."""
+        """These rows, with some of the atoms."""
         span = None if self.span is None else self.span.seen(atoms)
         few, reference = self.atoms.restrict(atoms), self.reference[atoms]
         correction = None if self.correction is None else self.correction.restrict(atoms)
@@ -232,7 +232,7 @@ class RowLatent:
         )
 
     def _resembled(self, products: Rooted, atoms: IndexArray, sample: Rows) -> "RowLatent | None":
-        """The same where rows of the sample are coordinates of its rows."""
+        """A sample that stands for all rows, where its rows are coordinates."""
         assert self.span is not None
         r, A = self.span.rank, products.A[:, atoms]
         several = self.K > 1 and not self.shared  # then quadratics may be sums of all columns

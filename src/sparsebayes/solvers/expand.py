@@ -177,7 +177,7 @@ class Part:
         return self.whole if every else self.whole.restrict(self.atoms)
 
     def inside(self, point: Point) -> Point:
-        """The same point where only these atoms are counted; its active ones must be among them."""
+        """A point of all atoms, counted among these, which hold its active ones."""
         place = np.searchsorted(self.atoms, point.active // self.per_atom)
         starts = []
         for start in point.starts:
@@ -189,7 +189,7 @@ class Part:
         return Point(active, point.v, starts=tuple(starts))
 
     def outside(self, point: Point) -> Point:
-        """The same point, of these atoms, where all are counted."""
+        """A point of these atoms, counted among all."""
         atoms, starts = self.atoms, []
         for start in point.starts:
             columns = atoms[start.columns // self.K] * self.K + start.columns % self.K
@@ -282,7 +282,7 @@ class Fit:
         return Run(problem, self.max_iter, None, large=large, iterations=self.iterations)
 
     def held(self, problem: Problem) -> Run:
-        """The same in few steps: far from its mode an expansion promises what is not true."""
+        """Like `run`, for few steps: far from its mode an expansion promises what is not true."""
         run = self.run(problem)
         run.max_iter = min(run.max_iter, run.iterations + _HELD)
         return run

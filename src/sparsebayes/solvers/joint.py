@@ -74,7 +74,7 @@ class _Model:
 
     @property
     def whole(self) -> State:
-        """The same state in the whole dictionary."""
+        """The state, whose active atoms are counted in the whole dictionary."""
         return replace(self.state, active=self.point.active)
 
 

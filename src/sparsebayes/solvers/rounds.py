@@ -342,7 +342,7 @@ def _best(scores: FloatArray, count: int) -> IndexArray:
 
 
 def closest(problem: Problem, state: State, statistics: Screen, K: int) -> IndexArray:
-    """The same where the mode moves, for K latent functions."""
+    """Atoms closest to entering where the mode moves, for K latent functions."""
     per_atom = K // problem.quad.group
     return nearest(problem, state, statistics, _COLUMNS // K, _FOLLOWING, per_atom)
 

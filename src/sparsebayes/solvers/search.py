@@ -64,6 +64,7 @@ class Pace(NamedTuple):
 
     steps: int
     gone: float  # variance, relative to the noise, of an atom left with nothing
+    mild: bool  # whether in MacKay's steps, not in those of EM
 
 
 class Settings(NamedTuple):
@@ -83,8 +84,8 @@ class Settings(NamedTuple):
     near: int = 4  # neighbors of each active atom among which a smooth model settles
     smooth: float = 1.0  # median loss of the best swaps, in nats, below which a model is smooth
     few: int = 12  # active atoms below which it never is, and a fierce crowd is tried, too
-    mild: Pace = Pace(8, 0.1)
-    fierce: Pace = Pace(15, 1e-6)
+    mild: Pace = Pace(8, 0.1, True)
+    fierce: Pace = Pace(15, 1e-6, False)
     rounds: int = 12  # most moves
     margin: float = 0.02  # nats by which the better of two optima must be better
     worth: float = 2.0  # nats that a move must gain not to count as one that failed
@@ -424,17 +425,17 @@ def _shared_out(
 
     Fierce steps are those of EM; mild ones MacKay's, which lead to the same fixed points faster.
     """
-    problem, mild = run.problem, pace == SETTINGS.mild
+    problem = run.problem
     gram = problem.quad.gram(active)
     run.iterations += pace.steps
-    if mild:  # a copy of an atom would only share its weight with it
+    if pace.mild:  # a copy of an atom would only share its weight with it
         first = np.flatnonzero(~np.triu(np.abs(gram.G) > _COPY, 1).any(axis=0))
         if first.size < active.size:
             gram, v, active = gram.gram(first), v[first], active[first]
     for _ in range(pace.steps if active.size else 0):
         d, power = _spread(gram, v, noise_var)
         power /= problem.n_targets
-        if mild:  # Tipping 2001, eq. 16: mu^2 / (1 - Sigma_jj / v_j)
+        if pace.mild:  # Tipping 2001, eq. 16: mu^2 / (1 - Sigma_jj / v_j)
             v = v * np.minimum(power / np.maximum(1.0 - d, _TINY), _FASTEST)
         else:  # Tipping 2001, EM update: mu^2 + Sigma_jj
             v = v * (power + d)
